@@ -24,7 +24,9 @@ class MissingExtraError(RiskfrontError, ImportError):
     """Names the extra to install."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is needed here and is not installed. Install it with: pip install 'riskfront[{extra}]'")
+        super().__init__(
+            f"{package} is needed here and is not installed. Install it with: pip install 'riskfront[{extra}]'"
+        )
 
 
 class StoreError(RiskfrontError, OSError):

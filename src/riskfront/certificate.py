@@ -1,0 +1,214 @@
+"""Certificate: the result. It holds plain values and data frames, knows nothing of plots, and can be recomputed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from riskfront.columns import plain
+from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
+from riskfront.files import write_text
+from riskfront.mixture import mixture_weights
+from riskfront.problem import Problem
+
+SCHEMA_VERSION = 1
+_FLAGS = ["certified", "chosen"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Certificate:
+    """What was tested, what was certified, what was chosen, and how it was made.
+
+    Attributes:
+        problem: the limits, objectives and delta.
+        method: name of the method.
+        parameters: its parameters.
+        guaranteed: False for the baselines that carry no guarantee.
+        n_opt: examples that planned. n_test: examples that tested.
+        seed: of the split; None when the parts were given.
+        data_sha256: fingerprint of the table.
+        version: of riskfront.
+        setting_columns: setting name -> its column in the data frames.
+        path: the whole testing path, one row a tested setting: the setting, the empirical value of each limit and objective
+            on test data, p-values, the level, and whether it was certified and chosen. Chosen rows are ranked from 1.
+        bounds: one row for each chosen setting, limit and group: examples, empirical risk, an upper confidence bound (the
+            smallest limit the setting would have passed at the level at which it was tested), limit and margin.
+        explored: opt-data estimates of every setting; None when the method used no opt data.
+        diagnosis: why nothing was certified and what would help; None when something was.
+    """
+
+    problem: Problem
+    method: str
+    parameters: Mapping[str, Any]
+    guaranteed: bool
+    n_opt: int
+    n_test: int
+    seed: int | None
+    data_sha256: str
+    version: str
+    setting_columns: Mapping[str, str]
+    path: pd.DataFrame
+    bounds: pd.DataFrame
+    explored: pd.DataFrame | None
+    diagnosis: Mapping[str, Any] | None
+
+    def __bool__(self) -> bool:
+        return bool(self.path["certified"].any())
+
+    @property
+    def tested(self) -> pd.DataFrame:
+        """The whole testing path with risks, p-values and verdicts."""
+        return self.path.drop(columns="chosen")
+
+    @property
+    def certified(self) -> pd.DataFrame:
+        """Every certified setting."""
+        return self.path[self.path["certified"]].drop(columns=_FLAGS)
+
+    @property
+    def chosen(self) -> pd.DataFrame:
+        """The certified settings that are best in the free objectives, best first; one row when there is one objective."""
+        ranked = self.path[self.path["chosen"] > 0].sort_values("chosen")
+        return ranked.drop(columns=_FLAGS)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The best setting. Raises NotCertifiedError when there is none."""
+        return self.configs[0]
+
+    @property
+    def configs(self) -> list[dict[str, Any]]:
+        """The chosen settings, best first. Raises NotCertifiedError when there is none."""
+        if not self:
+            reason = self.diagnosis["message"] if self.diagnosis else "No setting was certified."
+            raise NotCertifiedError(f"there is no certified setting to use. {reason}")
+        rows = self.chosen[list(self.setting_columns.values())].to_dict("records")
+        return [dict(zip(self.setting_columns, map(plain, row.values()), strict=True)) for row in rows]
+
+    def mixture(self, targets: Mapping[str, float]) -> pd.DataFrame:
+        """The chosen settings with time-sharing weights that meet targets on free objectives, such as {"cost": 0.3}.
+
+        Drawing a setting with these probabilities for each new example keeps every limit, with the same probability.
+        """
+        if not self:
+            raise NotCertifiedError("there is no certified setting to mix.")
+        chosen = self.chosen
+        values = chosen[[objective.name for objective in self.problem.objectives]].to_numpy(dtype=float)
+        return chosen.assign(weight=mixture_weights(self.problem, values, targets))
+
+    def verdict(self) -> str:
+        """The result in a sentence of plain words."""
+        if not self:
+            return "Nothing could be certified. " + (self.diagnosis["message"] if self.diagnosis else "")
+        limits = _listed([_in_words(limit) for limit in self.problem.limits])
+        if not self.guaranteed:
+            return f"NO GUARANTEE: the method {self.method} only picked a setting that looks as if {limits}."
+        return f"With {100 * (1 - self.problem.delta):g} % confidence, {limits}."
+
+    def __repr__(self) -> str:
+        count = int(self.path["certified"].sum())
+        best = f", best {self.config}" if self else ""
+        return f"Certificate({self.method}: {count} of {len(self.path)} tested settings certified{best})"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "schema": "riskfront.certificate",
+            "schema_version": SCHEMA_VERSION,
+            "verdict": self.verdict(),
+            "config": self.config if self else None,
+            "problem": self.problem.to_dict(),
+            "method": self.method,
+            "parameters": dict(self.parameters),
+            "guaranteed": self.guaranteed,
+            "n_opt": self.n_opt,
+            "n_test": self.n_test,
+            "seed": self.seed,
+            "data_sha256": self.data_sha256,
+            "version": self.version,
+            "setting_columns": dict(self.setting_columns),
+            "path": _to_columns(self.path),
+            "bounds": _to_columns(self.bounds),
+            "explored": None if self.explored is None else _to_columns(self.explored),
+            "diagnosis": None if self.diagnosis is None else dict(self.diagnosis),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Certificate:
+        if data.get("schema") != "riskfront.certificate":
+            raise InvalidInputError(
+                "a certificate must be a JSON object with schema 'riskfront.certificate'; this is not one."
+            )
+        if data.get("schema_version") != SCHEMA_VERSION:
+            raise InvalidInputError(
+                f"this version reads certificates of schema version {SCHEMA_VERSION}; got {data.get('schema_version')!r}. "
+                "Install the version of riskfront that wrote it."
+            )
+        return cls(
+            problem=Problem.from_dict(data["problem"]),
+            path=_from_columns(data["path"]),
+            bounds=_from_columns(data["bounds"]),
+            explored=None if data["explored"] is None else _from_columns(data["explored"]),
+            **{
+                name: data[name]
+                for name in ("method", "parameters", "guaranteed", "n_opt", "n_test", "seed", "data_sha256", "version")
+            },
+            setting_columns=data["setting_columns"],
+            diagnosis=data["diagnosis"],
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write as JSON."""
+        write_text(path, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Certificate:
+        """Read from JSON."""
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise StoreError(f"cannot read the certificate '{path}': {error.strerror}.") from error
+        except ValueError:
+            raise InvalidInputError(f"the certificate '{path}' must be JSON; it is not, or it was cut off.") from None
+        try:
+            return cls.from_dict(data)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidInputError(f"the certificate '{path}' is incomplete or malformed: {error}.") from None
+
+
+def _to_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """A data frame as lists of plain values; missing numbers become null."""
+    return {
+        str(name): [None if value != value else value for value in map(plain, frame[name].tolist())]
+        for name in frame.columns
+    }
+
+
+def _from_columns(columns: Mapping[str, list[Any]]) -> pd.DataFrame:
+    """The opposite of ``_to_columns``. A missing group stays None; a missing number becomes nan."""
+    kinds = {name: object if None in values and not _floats(values) else None for name, values in columns.items()}
+    return pd.DataFrame({name: pd.Series(values, dtype=kinds[name]) for name, values in columns.items()})
+
+
+def _floats(values: list[Any]) -> bool:
+    return all(value is None or isinstance(value, float) for value in values) and any(
+        value is not None for value in values
+    )
+
+
+def _in_words(limit: Any) -> str:
+    side = "stays at or below" if limit.at_least is None else "stays at or above"
+    value = f"{100 * limit.value:g} %" if 0 < abs(limit.value) < 1 and limit.quantile is None else f"{limit.value:g}"
+    name = limit.loss if limit.quantile is None else f"the {limit.quantile:g}-quantile of {limit.loss}"
+    name += f" in every {limit.per}" if limit.per else ""
+    name += f" among examples with {limit.given}" if limit.given else ""
+    return f"{name} {side} {value}"
+
+
+def _listed(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]

@@ -1,0 +1,192 @@
+"""What goes into a table, checked once where the table is made: settings, losses, groups."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riskfront.arrays import Array, IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.sums import row_blocks
+
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """A group for each example: ``levels[codes[i]]`` is the group of example i."""
+
+    levels: tuple[Any, ...]
+    codes: IntArray
+
+
+def settings(configs: Sequence[Mapping[str, Any]] | pd.DataFrame) -> pd.DataFrame:
+    """The settings as a data frame with one row each, all different, without missing values."""
+    if isinstance(configs, pd.DataFrame):
+        frame = configs.reset_index(drop=True).copy()
+        frame.columns = [str(name) for name in frame.columns]
+    else:
+        rows = list(configs)
+        for index, row in enumerate(rows):
+            if not isinstance(row, Mapping):
+                raise InvalidInputError(
+                    f"each setting must be a dictionary; got {type(row).__name__} at position {index}."
+                )
+            if row.keys() != rows[0].keys():
+                raise InvalidInputError(
+                    f"all settings must have the same keys; setting 0 has {sorted(map(str, rows[0]))}, "
+                    f"setting {index} has {sorted(map(str, row))}."
+                )
+        frame = pd.DataFrame({str(key): [row[key] for row in rows] for key in (rows[0] if rows else ())})
+    if frame.empty:
+        raise InvalidInputError("a table must have at least one setting with at least one value; got none.")
+    if frame.columns.duplicated().any():
+        raise InvalidInputError(f"setting names must differ; got {list(frame.columns)}.")
+    for name in frame.columns:
+        for index, value in enumerate(frame[name]):
+            if not isinstance(plain(value), str | int | float | bool) or (
+                isinstance(value, float) and math.isnan(value)
+            ):
+                raise InvalidInputError(
+                    f"setting values must be numbers, texts or booleans; got {value!r} for '{name}' in setting {index}."
+                )
+    repeated = frame.duplicated(keep="first").to_numpy()
+    if repeated.any():
+        second = int(np.argmax(repeated))
+        first = int(np.argmax((frame == frame.iloc[second]).all(axis=1).to_numpy()))
+        raise InvalidInputError(
+            f"all settings must differ; settings {first} and {second} are both "
+            f"{ {name: plain(frame[name].iloc[second]) for name in frame.columns} }. Drop one or average their losses."
+        )
+    return frame
+
+
+def losses(
+    given: Mapping[str, npt.ArrayLike], n_configs: int, bounds: Mapping[str, Bounds]
+) -> tuple[dict[str, Array], dict[str, Bounds], dict[str, Bounds]]:
+    """Compact, read-only, C-contiguous arrays of one shape; the range of each; the declared bounds."""
+    for name in bounds:
+        if name not in given:
+            raise InvalidInputError(unknown(name, list(given), "loss"))
+    if not given:
+        raise InvalidInputError("a table must have at least one loss; got none.")
+    declared = {name: _checked_bounds(name, pair) for name, pair in bounds.items()}
+    arrays: dict[str, Array] = {}
+    ranges: dict[str, Bounds] = {}
+    for name, values in given.items():
+        if not isinstance(name, str):
+            raise InvalidInputError(f"names of losses must be texts; got {name!r}.")
+        array = _numbers(name, values)
+        n_examples = next(iter(arrays.values())).shape[1] if arrays else None
+        if array.ndim != 2 or array.shape[1] == 0 or array.shape != (n_configs, n_examples or array.shape[1]):
+            wanted = f"({n_configs}, {n_examples or 'n_examples'})"
+            raise InvalidInputError(
+                f"loss '{name}' must have shape {wanted}, one row a setting and at least one example; got {array.shape}."
+            )
+        ranges[name] = low, high = _range(name, array)
+        if name in declared and (low < declared[name][0] or high > declared[name][1]):
+            raise InvalidInputError(_outside(name, array, declared[name]))
+        compact = _compact(array, declared.get(name, (0.0, 1.0)), ranges[name])
+        arrays[name] = compact.view()
+        arrays[name].flags.writeable = False
+    return arrays, ranges, declared
+
+
+def groups(name: str, values: npt.ArrayLike, n_examples: int) -> Groups:
+    """The levels of a group, sorted, and the level of each example."""
+    array = np.asarray(values)
+    if array.shape != (n_examples,):
+        raise InvalidInputError(
+            f"group '{name}' must have one value for each of {n_examples} examples; got shape {array.shape}."
+        )
+    codes, levels = pd.factorize(array, sort=True)
+    if (codes < 0).any():
+        missing = int(np.argmax(codes < 0))
+        raise InvalidInputError(f"group '{name}' must have a value for every example; example {missing} has none.")
+    return Groups(tuple(plain(level) for level in levels), codes.astype(np.int64))
+
+
+def plain(value: Any) -> Any:
+    """A numpy scalar as the Python value it stands for."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def unknown(name: str, known: Sequence[str], kind: str) -> str:
+    """The sentence for a name that does not exist, with the nearest one that does."""
+    near = difflib.get_close_matches(str(name), [str(k) for k in known], n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    listed = ", ".join(f"'{k}'" for k in known) if known else "none"
+    return f"there is no {kind} '{name}'; known: {listed}.{hint}"
+
+
+def _checked_bounds(name: str, pair: Bounds) -> Bounds:
+    try:
+        low, high = (float(value) for value in pair)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"bounds of '{name}' must be a pair (low, high); got {pair!r}.") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InvalidInputError(f"bounds of '{name}' must be finite with low < high; got ({low:g}, {high:g}).")
+    return low, high
+
+
+def _numbers(name: str, values: npt.ArrayLike) -> Array:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InvalidInputError(
+            f"loss '{name}' must have one value for each setting and example; its rows differ in length."
+        ) from None
+    if array.dtype == object:
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInputError(f"loss '{name}' must hold numbers; got {_first_text(array)!r}.") from None
+    if array.dtype.kind not in "biuf":
+        raise InvalidInputError(f"loss '{name}' must hold numbers; got {_first_text(array)!r}.")
+    return array.astype(np.float32) if array.dtype == np.float16 else array
+
+
+def _first_text(array: Array) -> Any:
+    return next((plain(value) for value in array.ravel() if not isinstance(plain(value), int | float | bool)), None)
+
+
+def _range(name: str, array: Array) -> Bounds:
+    """Smallest and largest value; an error that says where if one is not finite."""
+    if array.dtype == np.bool_:
+        return 0.0, 1.0
+    low, high = math.inf, -math.inf
+    for block in row_blocks(len(array), array[:1].nbytes):
+        smallest, largest = float(array[block].min()), float(array[block].max())
+        if not (math.isfinite(smallest) and math.isfinite(largest)):
+            row, example = (int(index[0]) for index in np.nonzero(~np.isfinite(array[block])))
+            raise InvalidInputError(
+                f"loss '{name}' must be finite everywhere; got {array[block][row, example]} for setting {block.start + row}, "
+                f"example {example}. Drop that example for every setting, or decide what a missing outcome costs."
+            )
+        low, high = min(low, smallest), max(high, largest)
+    return low, high
+
+
+def _outside(name: str, array: Array, bounds: Bounds) -> str:
+    row, example = (int(index[0]) for index in np.nonzero((array < bounds[0]) | (array > bounds[1])))
+    return (
+        f"loss '{name}' must lie in its declared bounds ({bounds[0]:g}, {bounds[1]:g}); "
+        f"got {array[row, example]:g} for setting {row}, example {example}."
+    )
+
+
+def _compact(array: Array, bounds: Bounds, values: Bounds) -> Array:
+    """Integers with bounds (0, 1) become booleans, small integers one byte; everything C-contiguous."""
+    if array.dtype.kind in "iu":
+        if bounds == (0.0, 1.0) and values[0] >= 0 and values[1] <= 1:
+            array = array.view(np.bool_) if array.itemsize == 1 and array.flags.c_contiguous else array.astype(np.bool_)
+        elif values[0] >= -128 and values[1] <= 127:
+            array = array.astype(np.int8, copy=False)
+    return np.ascontiguousarray(array)

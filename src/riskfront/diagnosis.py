@@ -1,0 +1,99 @@
+"""Why nothing was certified, and what would help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from riskfront import p_values
+from riskfront.arrays import FloatArray
+from riskfront.decision import Decision
+from riskfront.evidence import Evidence, LimitTest
+from riskfront.methods import Plan
+
+_MOST_EXAMPLES = 10_000_000
+_MOST_BETS = 1_000_000
+
+
+def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, Any]:
+    """The limit that stood in the way at the most promising setting, how far it was, and how many examples would help."""
+    if len(decision.rows) == 0:
+        return {
+            "message": f"No setting was below the limits on the {plan.opt.n_examples} opt examples: none was tested."
+        }
+    combined = decision.p_values.max(axis=1)
+    # a fixed sequence stops at its first setting; elsewhere the setting that came nearest tells most
+    reached = np.where(
+        np.isnan(decision.levels), np.inf, combined / np.where(decision.levels > 0, decision.levels, np.nan)
+    )
+    nearest = int(np.nanargmin(reached))
+    level = float(decision.levels[nearest])
+    row = decision.rows[nearest : nearest + 1]
+    test = evidence.tests[int(np.argmax(decision.p_values[nearest]))]
+    if plan.by_mean:
+        return {"message": f"No setting had empirical risks below the limits; the nearest failed '{test.limit}'."}
+    by_group = test.p_values(evidence.table, row)[0]
+    worst = int(np.argmax(by_group))
+    sums = test.sums(evidence.table, row)
+    n, mean = int(sums.n[0, worst]), float(np.nan_to_num(sums.means()[0, worst], nan=np.nan))
+    group = None if test.limit.per is None else evidence.table.group(test.limit.per).levels[worst]
+    n_perfect = p_values.smallest_sample(lambda size: _perfect(test, size), level, _MOST_EXAMPLES)
+    n_same = None
+    if n and mean < test.alpha:
+        sequence = _sequence(test, evidence, row, worst)
+        n_same = p_values.smallest_sample(lambda size: _same(test, mean, sequence, size), level, _MOST_BETS)
+    found = {
+        "limit": str(test.limit),
+        "group": group,
+        "setting": evidence.table.config(int(row[0])),
+        "n": n,
+        "risk": None if np.isnan(mean) else float(test.shown(np.array(mean))),
+        "p_value": float(by_group[worst]),
+        "level": level,
+        "n_perfect": n_perfect,
+        "n_at_this_risk": n_same,
+    }
+    return {**found, "message": _message(found, evidence.table.n_examples, mean, test.alpha)}
+
+
+def _perfect(test: LimitTest, n: int) -> float:
+    """The p-value of n examples without any loss."""
+    if test.p_value == "betting":
+        return float(p_values.betting(np.zeros((1, n)), test.alpha, test.delta)[0])
+    return float(p_values.OF_SUMS[test.p_value](0, n, test.alpha))
+
+
+def _same(test: LimitTest, mean: float, sequence: FloatArray | None, n: int) -> float:
+    """The p-value of n examples that look like those seen."""
+    if sequence is not None:
+        return float(p_values.betting(np.resize(sequence, (1, n)), test.alpha, test.delta)[0])
+    total = np.ceil(mean * n) if test.p_value == "binomial" else mean * n
+    return float(p_values.OF_SUMS[test.p_value](total, n, test.alpha))
+
+
+def _sequence(test: LimitTest, evidence: Evidence, row: Any, group: int) -> FloatArray | None:
+    if test.p_value != "betting":
+        return None
+    losses, kept = test.sequences(evidence.table, row)[group]
+    return losses[0] if kept is None else losses[0][np.broadcast_to(kept, losses.shape)[0]]
+
+
+def _message(found: dict[str, Any], n_test: int, mean: float, alpha: float) -> str:
+    where = f" in group {found['group']!r}" if found["group"] is not None else ""
+    start = f"The limit '{found['limit']}'{where} failed at the most promising setting"
+    if found["n"] == 0:
+        return f"{start}: no test example speaks of it. Add examples of that kind; at least {found['n_perfect']} are needed."
+    p_value = f"p-value {found['p_value']:.3g} against {found['level']:.3g}"
+    seen = f"{start}: {found['risk']:.4g} on {found['n']} examples, {p_value}."
+    if found["n_perfect"] is not None and found["n"] < found["n_perfect"]:
+        return f"{seen} Even a perfect setting needs at least {found['n_perfect']} such test examples."
+    if found["n_at_this_risk"] is not None:
+        factor = found["n_at_this_risk"] / found["n"]
+        return (
+            f"{seen} At this risk about {found['n_at_this_risk']} such examples would pass, "
+            f"{max(factor, 1.0):.2g} times as many as now."
+        )
+    if mean >= alpha:
+        return f"{seen} The risk itself is not below the limit: loosen it or offer safer settings; more data will not help."
+    return f"{seen} The risk is too near to the limit for any feasible number of examples; loosen the limit."

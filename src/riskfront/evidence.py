@@ -1,0 +1,157 @@
+"""What one part of the data says about every setting: risks, p-values and free objectives for one problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from riskfront import p_values
+from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.problem import Limit, Objective, Problem
+from riskfront.sums import Totals
+from riskfront.table import LossTable
+
+_DIGITS = 12  # estimates that differ by rounding alone are ties; a front must not depend on the order of summation
+
+
+class Evidence:
+    """The evidence of a table for a problem. Everything is computed when asked for, for some or for all settings."""
+
+    def __init__(self, problem: Problem, table: LossTable) -> None:
+        problem.check(table)
+        self.problem = problem
+        self.table = table
+        self.tests = tuple(LimitTest.of(limit, table, problem.delta) for limit in problem.limits)
+
+    def risks(self, rows: IntArray | None = None) -> FloatArray:
+        """(settings, limits): badness in [0, 1], worst group first; 1 where no example was selected."""
+        return np.stack([np.round(test.badness(self.table, rows), _DIGITS) for test in self.tests], axis=1)
+
+    def excess(self, rows: IntArray | None = None) -> FloatArray:
+        """(settings,): by how much the worst limit is missed; negative when all empirical risks are below their limits."""
+        return (self.risks(rows) - np.array([test.alpha for test in self.tests])).max(axis=1)
+
+    def objectives(self, rows: IntArray | None = None) -> FloatArray:
+        """(settings, objectives): values to minimise; infinite where no example was selected."""
+        return np.stack([np.round(_cost(o, self.table, rows), _DIGITS) for o in self.problem.objectives], axis=1)
+
+    def p_values(self, rows: IntArray) -> FloatArray:
+        """(rows, limits): the p-value of each limit, the largest over its groups."""
+        return np.stack([test.p_values(self.table, rows).max(axis=1) for test in self.tests], axis=1)
+
+    def combined(self, rows: IntArray) -> FloatArray:
+        """(rows,): the p-value of each setting, the largest over its limits (Lemma A.1 of the paper)."""
+        return self.p_values(rows).max(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitTest:
+    """A limit bound to the declared losses of a table: H says that the badness x of the loss has E[x] > alpha.
+
+    x lies in [0, 1]: (L - low) / (high - low) for "at most", (high - L) / (high - low) for "at least".
+    """
+
+    limit: Limit
+    low: float
+    high: float
+    alpha: float
+    p_value: str
+    delta: float
+
+    @classmethod
+    def of(cls, limit: Limit, table: LossTable, delta: float) -> LimitTest:
+        if limit.quantile is not None:
+            return cls(limit, 0.0, 1.0, 1 - limit.quantile, "binomial", delta)
+        low, high = table.bounds(limit.loss)
+        if not low < limit.value < high:
+            raise InvalidInputError(
+                f"the limit on '{limit.loss}' must lie strictly between its bounds ({low:g}, {high:g}); got {limit.value:g}."
+            )
+        above = limit.value - low if limit.at_least is None else high - limit.value
+        countable = table.is_binary(limit.loss) and not limit.padded
+        p_value = limit.p_value if limit.p_value != "auto" else "binomial" if countable else "betting"
+        if p_value == "binomial" and not countable:
+            hint = " It holds only 0 and 1: store it as booleans or integers." if table.looks_binary(limit.loss) else ""
+            raise InvalidInputError(
+                f"the binomial test needs a 0/1 loss that is not padded; '{limit.loss}' is not declared so.{hint} "
+                "Otherwise use p_value='betting'."
+            )
+        return cls(limit, low, high, above / (high - low), p_value, delta)
+
+    def shown(self, badness: FloatArray) -> FloatArray:
+        """Badness in the units of the loss (for a quantile: the share of examples above the limit)."""
+        width = self.high - self.low
+        return self.low + badness * width if self.limit.at_least is None else self.high - badness * width
+
+    def sums(self, table: LossTable, rows: IntArray | None) -> Totals:
+        """Examples and summed badness, (settings, groups); whole numbers for 0/1 losses."""
+        raw = table.totals(self.limit.term, rows)
+        n = np.broadcast_to(raw.n, raw.total.shape)
+        total: Array
+        if self.limit.at_least is not None:
+            total = self.high * n - raw.total if self.high != 1 else n - raw.total
+        else:
+            total = raw.total if self.low == 0 else raw.total - self.low * n
+        if self.high - self.low != 1:
+            total = total / (self.high - self.low)
+        if self.limit.padded:
+            return Totals(np.full_like(n, table.n_examples), total + self.alpha * (table.n_examples - n))
+        return Totals(n, total)
+
+    def badness(self, table: LossTable, rows: IntArray | None) -> FloatArray:
+        """(settings,): the mean badness in the worst group, 1 where some group has no example."""
+        return np.nan_to_num(self.sums(table, rows).means(), nan=1.0).max(axis=1)
+
+    def worst_mean(self, table: LossTable, rows: IntArray | None) -> FloatArray:
+        """(settings,): the mean badness in the worst group that has examples, nan where none has."""
+        means = self.sums(table, rows).means()
+        return np.where(np.isnan(means).all(axis=1), np.nan, np.where(np.isnan(means), -np.inf, means).max(axis=1))
+
+    def p_values(self, table: LossTable, rows: IntArray) -> FloatArray:
+        """(rows, groups)."""
+        if self.p_value != "betting":
+            sums = self.sums(table, rows)
+            return p_values.of_sums(self.p_value, sums.total, sums.n, self.alpha)
+        sequences = self.sequences(table, rows)
+        return np.stack([p_values.betting(losses, self.alpha, self.delta, kept) for losses, kept in sequences], axis=1)
+
+    def upper_bounds(self, table: LossTable, rows: IntArray, levels: FloatArray) -> FloatArray:
+        """(rows, groups): the smallest alpha that the same losses would have passed at ``levels``, (rows,), as badness."""
+        sums = self.sums(table, rows)
+        if self.p_value == "binomial":
+            return p_values.binomial_upper_bound(sums.total, sums.n, levels[:, None])
+        means = np.nan_to_num(sums.means(), nan=1.0)
+        if self.p_value == "betting":
+            invert = [partial(_bet, losses, self.delta, kept) for losses, kept in self.sequences(table, rows)]
+        else:
+            function = p_values.OF_SUMS[self.p_value]
+            invert = [partial(function, total, n) for total, n in zip(sums.total.T, sums.n.T, strict=True)]
+        return np.stack(
+            [p_values.smallest_rejected(p, mean, levels) for p, mean in zip(invert, means.T, strict=True)], axis=1
+        )
+
+    def sequences(self, table: LossTable, rows: IntArray) -> list[tuple[FloatArray, BoolArray | None]]:
+        """For each group the badness of the examples in their order, (rows, n), and which of them count."""
+        values, condition, groups = table.sequences(self.limit.term, rows)
+        badness = (values.astype(np.float64) - self.low) / (self.high - self.low)
+        if self.limit.at_least is not None:
+            badness = 1 - badness
+        if self.limit.padded:
+            masks = [group[None, :] if condition is None else group & condition for group in groups]
+            return [(np.where(kept, badness, self.alpha), None) for kept in masks]
+        if condition is None:
+            return [(badness if group.all() else badness[:, group], None) for group in groups]
+        return [(badness[:, group], condition[:, group]) for group in groups]
+
+
+def _bet(losses: FloatArray, delta: float, kept: BoolArray | None, alpha: FloatArray) -> FloatArray:
+    return p_values.betting(losses, alpha, delta, kept)
+
+
+def _cost(objective: Objective, table: LossTable, rows: IntArray | None) -> FloatArray:
+    means = table.means(objective.term, rows)
+    signed = -means if objective.maximize else means
+    return np.where(np.isnan(signed), np.inf, signed).max(axis=1)

@@ -1,0 +1,170 @@
+"""Repeated random splits: how often each method breaks a limit, and how good its settings are.
+
+Each trial draws calibration examples and holds out the rest. Every method sees the same calibration examples in the same
+order and splits them by its own ``opt_fraction``. Sums over all settings are computed for all trials together, by one matrix
+product for each loss, and are shared by all methods and alphas that use the same part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riskfront.arrays import FloatArray, IntArray
+from riskfront.decision import Decision, decide
+from riskfront.errors import InvalidInputError
+from riskfront.evidence import Evidence
+from riskfront.methods import METHODS, Method, make_method
+from riskfront.problem import Problem
+from riskfront.table import LossTable
+
+_BATCH = 100  # trials whose sums are computed together
+
+
+def run(
+    table: LossTable,
+    problem: Problem,
+    *,
+    methods: Sequence[str | Method] = tuple(METHODS),
+    alphas: Sequence[float | Sequence[float]] | None = None,
+    p_values: Sequence[str] = ("as given",),
+    trials: int = 100,
+    calibration: int | float = 0.5,
+    replace: bool = False,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Calibrate again and again on random parts of a table, and look at the rest.
+
+    Args:
+        table: losses of all settings on all examples.
+        problem: limits, objectives and delta.
+        methods: methods or their names.
+        alphas: numbers for the first limit, or tuples with one for each limit; by default those of the problem.
+        p_values: p-values to use in every limit, each a run of its own; by default those of the problem.
+        trials: number of random splits.
+        calibration: how many examples to calibrate on, or which share of them.
+        replace: draw the calibration examples with replacement and judge on the whole table. The table is then the exact
+            population: every true risk is known, and the violation rate has no noise from held-out data.
+        seed: of the splits.
+
+    Returns:
+        One row for each method, p-value, alpha and trial. ``violated``: whether some certified setting breaks a limit on the
+        held-out data; ``chosen_violated``: whether a chosen one does. Risks and objectives are those of the best chosen
+        setting on held-out data, nan when nothing was certified.
+    """
+    size = _calibration_size(table, calibration, replace)
+    planners = [make_method(method) for method in methods]
+    problems = [
+        (p_value, alpha, _variant(problem, p_value, alpha)) for p_value in p_values for alpha in (alphas or [None])
+    ]
+    rows = []
+    for start in range(0, trials, _BATCH):
+        numbers = range(start, min(start + _BATCH, trials))
+        for trial, parts in zip(numbers, _draw(table, numbers, size, planners, replace, seed), strict=True):
+            for p_value, alpha, variant in problems:
+                judge = Evidence(variant, parts.judge)
+                for planner in planners:
+                    opt, test = parts.split(planner)
+                    decision = decide(planner.plan(opt, variant), Evidence(variant, test))
+                    row = {"method": planner.name, "p_value": p_value, "alpha": alpha, "trial": trial}
+                    rows.append(row | _judged(decision, judge))
+    return pd.DataFrame(rows)
+
+
+def summarize(results: pd.DataFrame) -> pd.DataFrame:
+    """Means over trials of what ``run`` returned: violation rate, share of trials with a certificate, risks, objectives."""
+    keys = ["method", "p_value", "alpha"]
+    numbers = results.drop(columns="trial").copy()
+    numbers["certified_something"] = numbers["n_certified"] > 0
+    order = {name: position for position, name in enumerate(dict.fromkeys(results["method"]))}
+    means = numbers.groupby(keys, sort=False, dropna=False).mean().reset_index()
+    return means.sort_values(["p_value", "alpha"], key=None, kind="stable").sort_values(
+        "method", key=lambda names: names.map(order), kind="stable", ignore_index=True
+    )
+
+
+class _Trial:
+    """The parts of one trial: what each share of opt data leaves to plan and to test, and what judges the outcome."""
+
+    def __init__(self, splits: Mapping[float, tuple[LossTable, LossTable]], judge: LossTable) -> None:
+        self._splits = splits
+        self.judge = judge
+
+    def split(self, method: Method) -> tuple[LossTable, LossTable]:
+        return self._splits[method.opt_fraction]
+
+
+def _draw(
+    table: LossTable, trials: range, size: int, planners: Sequence[Method], replace: bool, seed: int
+) -> Iterator[_Trial]:
+    samples: list[IntArray] = []
+    rests: list[npt.ArrayLike] = []
+    for trial in trials:
+        random = np.random.default_rng([seed, trial])
+        if replace:
+            samples.append(random.integers(0, table.n_examples, size))
+        else:
+            order = random.permutation(table.n_examples)
+            samples.append(order[:size])
+            rests.append(order[size:])
+    judges = table.batch(rests) if rests else [table] * len(trials)
+    halves = {}
+    for fraction in {planner.opt_fraction for planner in planners}:
+        cut = round(fraction * size)
+        cut = min(max(cut, 1), size - 1) if fraction > 0 else 0
+        opts = table.batch([sample[:cut] for sample in samples])
+        halves[fraction] = (opts, table.batch([sample[cut:] for sample in samples]))
+    for index in range(len(trials)):
+        yield _Trial({fraction: (opt[index], test[index]) for fraction, (opt, test) in halves.items()}, judges[index])
+
+
+def _judged(decision: Decision, judge: Evidence) -> dict[str, Any]:
+    """What the held-out data say about the certified and the chosen settings."""
+    certified = decision.rows[decision.certified]
+    names = [*judge.problem.limit_names, *(objective.name for objective in judge.problem.objectives)]
+    found: dict[str, Any] = {
+        "n_tested": len(decision.rows),
+        "n_certified": len(certified),
+        "n_chosen": len(decision.chosen),
+    }
+    if len(certified) == 0:
+        return found | {"violated": False, "chosen_violated": False} | dict.fromkeys(names, np.nan)
+    chosen = decision.rows[decision.chosen]
+    found["violated"] = bool(_violates(judge, certified).any())
+    found["chosen_violated"] = bool(_violates(judge, chosen).any())
+    best = chosen[:1]
+    for name, test in zip(judge.problem.limit_names, judge.tests, strict=True):
+        found[name] = float(test.shown(test.worst_mean(judge.table, best))[0])
+    for objective, value in zip(judge.problem.objectives, judge.objectives(best)[0], strict=True):
+        found[objective.name] = float(-value if objective.maximize else value)
+    return found
+
+
+def _violates(judge: Evidence, rows: IntArray) -> FloatArray:
+    """Whether each setting breaks a limit on the held-out data; groups without held-out examples break nothing."""
+    alphas = np.array([test.alpha for test in judge.tests])
+    means = np.stack([np.nan_to_num(test.worst_mean(judge.table, rows), nan=0.0) for test in judge.tests], axis=1)
+    return (means > alphas + 1e-12).any(axis=1)
+
+
+def _variant(problem: Problem, p_value: str, alpha: float | Sequence[float] | None) -> Problem:
+    variant = problem if p_value == "as given" else problem.using(p_value)
+    return variant if alpha is None else variant.at(alpha)
+
+
+def _calibration_size(table: LossTable, calibration: int | float, replace: bool) -> int:
+    size = (
+        round(calibration * table.n_examples)
+        if isinstance(calibration, float) and calibration < 1
+        else int(calibration)
+    )
+    most = table.n_examples - (0 if replace else 1)
+    if not 2 <= size <= (size if replace else most):
+        raise InvalidInputError(
+            f"calibration must leave at least one of {table.n_examples} examples to judge on and take at least 2; got {calibration}."
+        )
+    return size

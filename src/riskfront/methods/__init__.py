@@ -1,0 +1,64 @@
+"""The calibration methods. Each differs from the others only in its plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from riskfront.columns import unknown
+from riskfront.errors import InvalidInputError
+from riskfront.methods.all_settings import AlphaConstrained, AlphaDeltaConstrained, BonferroniTesting, HolmTesting
+from riskfront.methods.grids import SGT, Fallback, LowRiskPath
+from riskfront.methods.pareto_testing import ParetoTesting
+from riskfront.methods.plan import Method, Plan, parameters
+from riskfront.methods.sequences import ConstrainedPath, SplitFST
+
+#: name -> method, in the order in which tables list them
+METHODS: dict[str, type[Method]] = {
+    method.name: method
+    for method in (
+        ParetoTesting,
+        SplitFST,
+        SGT,
+        Fallback,
+        LowRiskPath,
+        ConstrainedPath,
+        BonferroniTesting,
+        HolmTesting,
+        AlphaConstrained,
+        AlphaDeltaConstrained,
+    )
+}
+
+
+def make_method(method: str | Method, **options: Any) -> Method:
+    """A method from its name and parameters; an object is returned as it is."""
+    if not isinstance(method, str):
+        if options:
+            raise InvalidInputError(f"options go with a method's name; got {sorted(options)} with {method!r}.")
+        return method
+    if method not in METHODS:
+        raise InvalidInputError(unknown(method, list(METHODS), "method"))
+    try:
+        return METHODS[method](**options)
+    except TypeError:
+        known = list(parameters(METHODS[method]()))
+        raise InvalidInputError(f"{method} takes the parameters {known}; got {sorted(options)}.") from None
+
+
+__all__ = [
+    "METHODS",
+    "SGT",
+    "AlphaConstrained",
+    "AlphaDeltaConstrained",
+    "BonferroniTesting",
+    "ConstrainedPath",
+    "Fallback",
+    "HolmTesting",
+    "LowRiskPath",
+    "Method",
+    "ParetoTesting",
+    "Plan",
+    "SplitFST",
+    "make_method",
+    "parameters",
+]

@@ -1,0 +1,146 @@
+"""Methods that walk over a full grid of settings, in any number of dimensions, from its safest corner outwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from riskfront import graphs
+from riskfront.arrays import IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.evidence import Evidence
+from riskfront.fwer import FixedSequence, Graphical
+from riskfront.grid import Grid
+from riskfront.methods.plan import Plan, check_fraction
+from riskfront.problem import Problem
+from riskfront.table import LossTable
+
+
+@dataclass(frozen=True, slots=True)
+class SGT:
+    """Sequential graphical testing on the Hamming graph of the grid (Algorithm "3D Graph Testing", any dimension).
+
+    Args:
+        safest: axis -> "low" or "high", the corner where testing starts; every example is then tested.
+            Without it, the corner is learned on a part of the data that is not tested.
+        learn_fraction: the size of that part.
+    """
+
+    safest: Mapping[str, str] | None = None
+    learn_fraction: float = 0.1
+
+    name: ClassVar[str] = "sgt"
+    guaranteed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fraction(self.learn_fraction, "learn_fraction")
+
+    @property
+    def opt_fraction(self) -> float:
+        return self.learn_fraction if self.safest is None else 0.0
+
+    def plan(self, opt: LossTable, problem: Problem) -> Plan:
+        grid = _oriented(opt, problem, self.safest)
+        graph = opt.shared(("hamming", grid.rows.shape), lambda: graphs.hamming(grid.rows.shape))
+        return Plan(self, opt, grid.rows.ravel(), Graphical(graph))
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Budget split over the values of the first axis, then a fixed sequence through the others.
+
+    Args:
+        safest: as for SGT.
+        learn_fraction: as for SGT.
+    """
+
+    safest: Mapping[str, str] | None = None
+    learn_fraction: float = 0.1
+
+    name: ClassVar[str] = "fallback"
+    guaranteed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fraction(self.learn_fraction, "learn_fraction")
+
+    @property
+    def opt_fraction(self) -> float:
+        return self.learn_fraction if self.safest is None else 0.0
+
+    def plan(self, opt: LossTable, problem: Problem) -> Plan:
+        grid = _oriented(opt, problem, self.safest)
+        graph = opt.shared(("fallback", grid.rows.shape), lambda: graphs.fallback(grid.rows.shape or (1,)))
+        return Plan(self, opt, grid.rows.ravel(), Graphical(graph))
+
+
+@dataclass(frozen=True, slots=True)
+class LowRiskPath:
+    """From the safest corner to the constrained optimum on opt data, and on to the opposite corner, one axis at a time,
+    always to the next setting with the lowest p-value (Algorithm "Shortest-Path Testing").
+
+    Args:
+        opt_fraction: share of the calibration data that learns the path.
+        safest: axis -> "low" or "high"; without it the corner is learned on opt data.
+    """
+
+    opt_fraction: float = 0.5
+    safest: Mapping[str, str] | None = None
+
+    name: ClassVar[str] = "low-risk-path"
+    guaranteed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fraction(self.opt_fraction)
+
+    def plan(self, opt: LossTable, problem: Problem) -> Plan:
+        evidence = Evidence(problem, opt)
+        grid = _oriented(opt, problem, self.safest)
+        target = np.unravel_index(int(np.argmax(grid.rows.ravel() == _constrained_optimum(evidence))), grid.rows.shape)
+        origin = (0,) * grid.rows.ndim
+        far = tuple(length - 1 for length in grid.rows.shape)
+        middle = tuple(int(step) for step in target)
+        path = [origin, *_steps(evidence, grid, origin, middle), *_steps(evidence, grid, middle, far)]
+        return Plan(self, opt, np.array([grid.rows[cell] for cell in path], dtype=np.int64), FixedSequence())
+
+
+def _steps(evidence: Evidence, grid: Grid, start: tuple[int, ...], end: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The cells after ``start`` up to ``end``. Each step raises one axis that has not reached its end, so it always ends."""
+    cell, path = start, []
+    while cell != end:
+        open_axes = [axis for axis in range(len(cell)) if cell[axis] < end[axis]]
+        # all candidates are compared from the same cell, which moves only afterwards
+        candidates = [tuple(c + (axis == moved) for axis, c in enumerate(cell)) for moved in open_axes]
+        rows = np.array([grid.rows[candidate] for candidate in candidates], dtype=np.int64)
+        best = np.lexsort((evidence.excess(rows), evidence.combined(rows)))[0]
+        cell = candidates[best]
+        path.append(cell)
+    return path
+
+
+def _constrained_optimum(evidence: Evidence) -> int:
+    """The best first free objective among settings below the limits on opt data; the safest setting if there is none."""
+    excess = evidence.excess()
+    feasible = np.flatnonzero(excess < 0)
+    if feasible.size == 0:
+        return int(np.argmin(excess))
+    return int(feasible[np.argmin(evidence.objectives(feasible)[:, 0])])
+
+
+def _oriented(opt: LossTable, problem: Problem, safest: Mapping[str, str] | None) -> Grid:
+    """The grid with its safest corner at the origin: the declared one, or the one with the lowest p-value on opt data."""
+    grid = opt.shared("grid", lambda: Grid.of(opt.configs))
+    if safest is not None:
+        return grid.starting_at(grid.declared_corner(safest))
+    if opt.n_examples == 0:
+        raise InvalidInputError(
+            "the safest corner must be declared with safest={axis: 'low' or 'high'} when there is no opt data."
+        )
+    corners: IntArray = grid.corners()
+    rows = corners.ravel()
+    evidence = Evidence(problem, opt)
+    best = np.lexsort((evidence.excess(rows), evidence.combined(rows)))[0]
+    high = np.unravel_index(int(best), corners.shape)
+    return grid.starting_at(tuple(bool(end) for end in high))

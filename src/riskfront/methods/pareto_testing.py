@@ -1,0 +1,60 @@
+"""Pareto Testing: the paper's method (Algorithm 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from riskfront import pareto
+from riskfront.arrays import IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.evidence import Evidence
+from riskfront.fwer import FixedSequence
+from riskfront.methods.plan import Plan, check_fraction
+from riskfront.problem import Problem
+from riskfront.table import LossTable
+
+
+@dataclass(frozen=True, slots=True)
+class ParetoTesting:
+    """Test along the Pareto front of all risks and free objectives on opt data, from the lowest p-value to the highest.
+
+    Args:
+        opt_fraction: share of the calibration data that finds the front. The paper takes half; a smaller share leaves more
+            examples to the test and certifies cheaper settings (see ``benchmarks/power.py``).
+        max_settings: the largest front that is tested (B in the paper); a longer one is thinned.
+        prune: with several limits, keep only the front of (largest p-value, free objectives).
+    """
+
+    opt_fraction: float = 0.3
+    max_settings: int = 500
+    prune: bool = True
+
+    name: ClassVar[str] = "pareto-testing"
+    guaranteed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fraction(self.opt_fraction)
+        if self.max_settings < 1:
+            raise InvalidInputError(f"max_settings must be at least 1; got {self.max_settings}.")
+
+    def plan(self, opt: LossTable, problem: Problem) -> Plan:
+        evidence = Evidence(problem, opt)
+        # the front does not depend on alpha unless the losses do, so one front serves a whole list of alphas
+        shape = tuple(
+            (test.limit.term, test.limit.at_least is None, test.alpha * test.limit.padded) for test in evidence.tests
+        )
+        rows = opt.remember(("front", shape, problem.objectives, self.max_settings), lambda: self._front(evidence))
+        p_opt = evidence.combined(rows)
+        if self.prune and len(problem.limits) > 1:
+            kept = pareto.front(np.column_stack([p_opt, evidence.objectives(rows)]), keep_duplicates=False)
+            rows, p_opt = rows[kept], p_opt[kept]
+        # p-values of very safe settings underflow to ties; the excess risk goes on ordering them
+        return Plan(self, opt, rows[np.lexsort((evidence.excess(rows), p_opt))], FixedSequence())
+
+    def _front(self, evidence: Evidence) -> IntArray:
+        values = np.hstack([evidence.risks(), evidence.objectives()])
+        rows = pareto.front(values, keep_duplicates=False)
+        return rows[pareto.thin(values[rows], self.max_settings)]

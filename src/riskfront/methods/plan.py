@@ -1,0 +1,71 @@
+"""A plan: which settings to test, in which order, by which procedure. Made without a look at the data that is tested."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from riskfront.arrays import IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.fwer import Procedure
+from riskfront.problem import Problem
+from riskfront.table import LossTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """The settings ``rows`` of the planning table, in testing order.
+
+    Args:
+        by_mean: accept a setting when its empirical risks are below the limits, instead of testing (no guarantee).
+    """
+
+    method: Method
+    opt: LossTable
+    rows: IntArray
+    procedure: Procedure
+    by_mean: bool = False
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def configs(self) -> list[dict[str, Any]]:
+        """The settings in testing order."""
+        return [self.opt.config(row) for row in self.rows]
+
+    def rows_in(self, table: LossTable) -> IntArray:
+        """Where the planned settings are in a table that was measured for testing."""
+        if table.same_settings(self.opt):
+            return self.rows
+        found = {tuple(sorted(table.config(row).items())): row for row in range(table.n_configs)}
+        rows = [found.get(tuple(sorted(config.items()))) for config in self.configs()]
+        if None in rows:
+            missing = self.configs()[rows.index(None)]
+            raise InvalidInputError(f"the test table must hold every setting of the plan; {missing} is missing.")
+        return np.asarray(rows, dtype=np.int64)
+
+
+class Method(Protocol):
+    """A way to plan. Implementations are frozen dataclasses that hold parameters and no run state."""
+
+    name: ClassVar[str]
+    guaranteed: ClassVar[bool]
+
+    @property
+    def opt_fraction(self) -> float:
+        """The share of the calibration data to plan with; the rest is tested."""
+
+    def plan(self, opt: LossTable, problem: Problem) -> Plan:
+        """Decide what to test, from opt data only."""
+
+
+def parameters(method: Method) -> dict[str, Any]:
+    """The parameters of a method, to write down and to make it again."""
+    return {part.name: getattr(method, part.name) for part in fields(method) if part.init}  # type: ignore[arg-type]
+
+
+def check_fraction(value: float, name: str = "opt_fraction") -> None:
+    if not 0 < value < 1:
+        raise InvalidInputError(f"{name} must lie in (0, 1); got {value!r}.")

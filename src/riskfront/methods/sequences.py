@@ -1,0 +1,88 @@
+"""Other ways to learn a sequence of settings on opt data: by p-value alone, or by tightening the limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from riskfront import pareto
+from riskfront.arrays import FloatArray, IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.evidence import Evidence
+from riskfront.fwer import FixedSequence
+from riskfront.methods.plan import Plan, check_fraction
+from riskfront.problem import Problem
+from riskfront.table import LossTable
+
+
+@dataclass(frozen=True, slots=True)
+class SplitFST:
+    """Split fixed-sequence testing (Learn then Test): for each beta the setting whose p-values are nearest to beta.
+
+    Args:
+        opt_fraction: share of the calibration data that learns the sequence.
+        betas: how many values of beta.
+        spacing: "log" (0, then 1e-10 to 1 in equal ratios) or "linear" (0 to 1 in equal steps).
+    """
+
+    opt_fraction: float = 0.5
+    betas: int = 200
+    spacing: str = "log"
+
+    name: ClassVar[str] = "split-fst"
+    guaranteed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fraction(self.opt_fraction)
+        if self.betas < 2:
+            raise InvalidInputError(f"betas must be at least 2; got {self.betas}.")
+        if self.spacing not in ("log", "linear"):
+            raise InvalidInputError(f"spacing must be 'log' or 'linear'; got {self.spacing!r}.")
+
+    def plan(self, opt: LossTable, problem: Problem) -> Plan:
+        p_opt = Evidence(problem, opt).p_values(np.arange(opt.n_configs))
+        nearest = _nearest(p_opt, self._grid())
+        _, first = np.unique(nearest, return_index=True)
+        return Plan(self, opt, nearest[np.sort(first)], FixedSequence())
+
+    def _grid(self) -> FloatArray:
+        if self.spacing == "linear":
+            return np.linspace(0, 1, self.betas)
+        return np.concatenate([[0.0], np.geomspace(1e-10, 1, self.betas - 1)])
+
+
+def _nearest(p_values: FloatArray, betas: FloatArray) -> IntArray:
+    """For each beta the first setting with the smallest infinity norm of p - beta; p_values is (settings, limits)."""
+    # max_i |p_i - beta| = max(max_i p_i - beta, beta - min_i p_i): only the extremes count
+    low, high = p_values.min(axis=1), p_values.max(axis=1)
+    extremes, first = np.unique(np.column_stack([low, high]), axis=0, return_index=True)
+    distance = np.maximum(extremes[:, 1] - betas[:, None], betas[:, None] - extremes[:, 0])
+    smallest = distance.min(axis=1, keepdims=True)
+    return np.where(distance == smallest, first, len(p_values)).min(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstrainedPath:
+    """Solutions of the constrained problem with limits alpha_i - eps, eps falling from min alpha to 0.
+
+    Every eps is covered, not a grid of them: a setting solves the problem for some eps exactly if it is on the front of
+    (excess risk over the limits, free objectives) and below the limits.
+    """
+
+    opt_fraction: float = 0.3
+
+    name: ClassVar[str] = "constrained-path"
+    guaranteed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fraction(self.opt_fraction)
+
+    def plan(self, opt: LossTable, problem: Problem) -> Plan:
+        evidence = Evidence(problem, opt)
+        excess = evidence.excess()
+        feasible = np.flatnonzero(excess < 0)
+        values = np.column_stack([excess, evidence.objectives()])[feasible]
+        rows = feasible[pareto.front(values, keep_duplicates=False)]
+        return Plan(self, opt, rows[np.argsort(excess[rows], kind="stable")], FixedSequence())

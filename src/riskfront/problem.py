@@ -1,0 +1,267 @@
+"""What the user wants: limits that must hold together, objectives to make as good as possible, and how sure to be."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from riskfront import p_values
+from riskfront.columns import unknown
+from riskfront.errors import InvalidInputError
+from riskfront.sums import Term
+from riskfront.table import LossTable
+
+_LIMIT = re.compile(
+    r"^\s*(?:q(?P<quantile>0?\.\d+)\s*\(\s*(?P<inner>.+?)\s*\)|(?P<loss>.+?))\s*(?P<sign><=|>=|≤|≥)\s*(?P<value>[^\s]+)"
+    r"(?:\s+per\s+(?P<per>.+?))?(?:\s+given\s+(?P<given>.+?))?\s*$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A bound that a mean loss must keep.
+
+    Args:
+        loss: name of the loss.
+        at_most: upper limit on its mean; or
+        at_least: lower limit on its mean.
+        per: name of a group; the limit must hold in every group (worst-class risk).
+        given: name of a 0/1 column or group; only examples where it is 1 count (selective risk).
+        quantile: q in (0, 1): the q-quantile, not the mean, must be at most ``at_most``. Needs no bounds.
+        p_value: one of ``riskfront.p_values.NAMES``; "auto" is binomial for 0/1 losses and betting for all others.
+        padded: test a conditional limit in the paper's padded form (loss alpha for excluded examples, all n kept)
+            instead of on the selected examples alone. Valid but far weaker; for comparison.
+    """
+
+    loss: str
+    at_most: float | None = None
+    at_least: float | None = None
+    per: str | None = None
+    given: str | None = None
+    quantile: float | None = None
+    p_value: str = "auto"
+    padded: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, str) or not self.loss:
+            raise InvalidInputError(f"a limit must name a loss; got {self.loss!r}.")
+        if (self.at_most is None) == (self.at_least is None):
+            raise InvalidInputError(
+                f"a limit on '{self.loss}' must have either at_most or at_least; got "
+                f"at_most={self.at_most}, at_least={self.at_least}."
+            )
+        number = self.at_most if self.at_most is not None else self.at_least
+        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+            raise InvalidInputError(f"the limit on '{self.loss}' must be a finite number; got {number!r}.")
+        if self.p_value not in p_values.NAMES:
+            raise InvalidInputError(unknown(self.p_value, p_values.NAMES, "p-value"))
+        if self.padded and self.per is None and self.given is None:
+            raise InvalidInputError(
+                f"padded=True needs a conditional limit (per or given); the limit on '{self.loss}' has none."
+            )
+        if self.quantile is not None:
+            self._check_quantile(self.quantile)
+
+    def _check_quantile(self, quantile: float) -> None:
+        if not 0 < quantile < 1:
+            raise InvalidInputError(f"quantile must lie in (0, 1); got {quantile}.")
+        if self.at_most is None:
+            raise InvalidInputError(f"a limit on a quantile of '{self.loss}' must use at_most.")
+        if self.p_value not in ("auto", "binomial") or self.padded:
+            raise InvalidInputError(
+                f"a limit on a quantile is tested by counting, with p_value 'auto' or 'binomial' and padded=False; "
+                f"got p_value='{self.p_value}', padded={self.padded}."
+            )
+
+    @classmethod
+    def parse(cls, text: str, *, p_value: str = "auto") -> Limit:
+        """A limit from a text such as "error <= 0.05", "recall >= 0.9", "error <= 0.15 per label",
+        "error <= 0.02 given answered" or "q0.95(latency) <= 300"."""
+        match = _LIMIT.match(text)
+        try:
+            if match is None:
+                raise ValueError
+            value = float(match["value"].removesuffix("%")) / (100 if match["value"].endswith("%") else 1)
+        except ValueError:
+            raise InvalidInputError(
+                f"a limit must read like 'error <= 0.05', 'recall >= 0.9', 'error <= 0.15 per label' or "
+                f"'error <= 0.02 given answered'; got {text!r}."
+            ) from None
+        upper = match["sign"] in ("<=", "≤")
+        return cls(
+            match["inner"] or match["loss"],
+            at_most=value if upper else None,
+            at_least=None if upper else value,
+            per=match["per"],
+            given=match["given"],
+            quantile=float(match["quantile"]) if match["quantile"] else None,
+            p_value=p_value,
+        )
+
+    @property
+    def value(self) -> float:
+        """The number that must not be crossed."""
+        return float(self.at_most if self.at_most is not None else self.at_least)  # type: ignore[arg-type]
+
+    @property
+    def name(self) -> str:
+        """What is limited, in words: "error", "error per label", "error given answered", "0.95-quantile of latency"."""
+        name = self.loss if self.quantile is None else f"{self.quantile:g}-quantile of {self.loss}"
+        name += f" per {self.per}" if self.per else ""
+        name += f" given {self.given}" if self.given else ""
+        return name + (" (padded)" if self.padded else "")
+
+    def __str__(self) -> str:
+        sign = "<=" if self.at_least is None else ">="
+        return f"{self.name} {sign} {self.value:g}"
+
+    @property
+    def term(self) -> Term:
+        """What is averaged to test this limit."""
+        return Term(self.loss, self.per, self.given, None if self.quantile is None else self.at_most)
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A mean loss to make as good as possible: in the worst group of ``per``, over the examples where ``given`` is 1."""
+
+    loss: str
+    per: str | None = None
+    given: str | None = None
+    maximize: bool = False
+
+    @property
+    def name(self) -> str:
+        name = self.loss + (f" per {self.per}" if self.per else "")
+        return name + (f" given {self.given}" if self.given else "")
+
+    @property
+    def term(self) -> Term:
+        return Term(self.loss, self.per, self.given)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Problem:
+    """Limits that must all hold with probability at least 1 - delta, and objectives to minimise or maximise.
+
+    Args:
+        limits: one or several limits.
+        minimize: names of losses, or objectives, to make small.
+        maximize: names of losses, or objectives, to make large.
+        delta: the probability, over the draw of the calibration data, with which some limit may be broken.
+    """
+
+    limits: tuple[Limit, ...]
+    objectives: tuple[Objective, ...]
+    delta: float
+
+    def __init__(
+        self,
+        limits: Sequence[Limit],
+        minimize: str | Sequence[str | Objective] = (),
+        maximize: str | Sequence[str | Objective] = (),
+        delta: float = 0.1,
+    ) -> None:
+        if isinstance(limits, Limit):
+            limits = [limits]
+        if not limits or not all(isinstance(limit, Limit) for limit in limits):
+            raise InvalidInputError(f"a problem must have at least one Limit; got {limits!r}.")
+        objectives = [*_objectives(minimize, maximize=False), *_objectives(maximize, maximize=True)]
+        if not objectives:
+            raise InvalidInputError(
+                "a problem must name at least one free objective in minimize or maximize; got none."
+            )
+        if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < 1:
+            raise InvalidInputError(f"delta must lie in (0, 1); got {delta!r}.")
+        sides = [(limit.name, limit.at_least is None) for limit in limits]
+        if len(set(sides)) < len(sides):
+            raise InvalidInputError(f"limits must speak of different things; got {', '.join(map(str, limits))}.")
+        names = [objective.name for objective in objectives]
+        if len(set(names)) < len(names):
+            raise InvalidInputError(f"objectives must differ from each other; got {', '.join(names)}.")
+        object.__setattr__(self, "limits", tuple(limits))
+        object.__setattr__(self, "objectives", tuple(objectives))
+        object.__setattr__(self, "delta", float(delta))
+
+    @property
+    def losses(self) -> list[str]:
+        """Every column that the problem mentions as a loss."""
+        return list(dict.fromkeys(term.loss for term in self.terms))
+
+    @property
+    def limit_names(self) -> list[str]:
+        """A different name for each limit: the column of its risk in data frames."""
+        names = [limit.name for limit in self.limits]
+        return [
+            f"{name} ({'at most' if limit.at_least is None else 'at least'})" if names.count(name) > 1 else name
+            for name, limit in zip(names, self.limits, strict=True)
+        ]
+
+    @property
+    def terms(self) -> list[Term]:
+        """Everything that is averaged: one term for each limit and each objective."""
+        return [*(limit.term for limit in self.limits), *(objective.term for objective in self.objectives)]
+
+    def at(self, alpha: float | Sequence[float]) -> Problem:
+        """The same problem with another number in its first limit, or with one number for each limit."""
+        values = [alpha] if isinstance(alpha, int | float) else list(alpha)
+        if len(values) > len(self.limits):
+            raise InvalidInputError(
+                f"there must be at most one alpha for each of {len(self.limits)} limits; got {values}."
+            )
+        limits = list(self.limits)
+        for index, value in enumerate(values):
+            upper = limits[index].at_least is None
+            limits[index] = replace(limits[index], at_most=value if upper else None, at_least=None if upper else value)
+        return self._with(limits)
+
+    def using(self, p_value: str) -> Problem:
+        """The same problem with every limit (but those on quantiles) tested by another p-value."""
+        return self._with([limit if limit.quantile else replace(limit, p_value=p_value) for limit in self.limits])
+
+    def _with(self, limits: Sequence[Limit]) -> Problem:
+        small = [objective for objective in self.objectives if not objective.maximize]
+        large = [objective for objective in self.objectives if objective.maximize]
+        return Problem(limits, small, large, self.delta)
+
+    def check(self, table: LossTable) -> None:
+        """Raise a clear error if the problem does not fit the table."""
+        for term in self.terms:
+            if term.loss not in table.loss_names:
+                raise InvalidInputError(unknown(term.loss, table.loss_names, "loss"))
+            if term.per is not None and term.per not in table.group_names:
+                raise InvalidInputError(unknown(term.per, table.group_names, "group"))
+            if term.given is not None and term.given not in (*table.loss_names, *table.group_names):
+                raise InvalidInputError(unknown(term.given, [*table.loss_names, *table.group_names], "condition"))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "limits": [asdict(limit) for limit in self.limits],
+            "objectives": [asdict(objective) for objective in self.objectives],
+            "delta": self.delta,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Problem:
+        objectives = [Objective(**objective) for objective in data["objectives"]]
+        return cls(
+            [Limit(**limit) for limit in data["limits"]],
+            [objective for objective in objectives if not objective.maximize],
+            [objective for objective in objectives if objective.maximize],
+            data["delta"],
+        )
+
+    def __str__(self) -> str:
+        goals = [f"{'maximize' if o.maximize else 'minimize'} {o.name}" for o in self.objectives]
+        return f"{', '.join(map(str, self.limits))} together with probability at least {1 - self.delta:g}; {', '.join(goals)}"
+
+
+def _objectives(names: str | Sequence[str | Objective], *, maximize: bool) -> list[Objective]:
+    listed = [names] if isinstance(names, str | Objective) else list(names)
+    return [
+        replace(part, maximize=maximize) if isinstance(part, Objective) else Objective(part, maximize=maximize)
+        for part in listed
+    ]

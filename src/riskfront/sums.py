@@ -1,0 +1,95 @@
+"""Sums of losses over weighted examples, for many settings at once: one matrix product a block of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
+
+Rows = IntArray | slice
+_BLOCK_BYTES = 1 << 22  # rows are converted to floats in blocks that stay in the processor's cache
+_EXACT_SINGLE = 1 << 24  # every count below this is exact in single precision
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What is averaged (a loss, or whether it exceeds ``above``), and over which examples: in each group, given a condition."""
+
+    loss: str
+    per: str | None = None
+    given: str | None = None
+    above: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums of one term: ``n`` examples, (settings or 1, groups), and their ``total``, (settings, groups), integer for 0/1."""
+
+    n: IntArray
+    total: Array
+
+    def means(self) -> FloatArray:
+        """(settings, groups), nan where no example was selected."""
+        n = np.broadcast_to(self.n, self.total.shape)
+        return np.divide(self.total, n, out=np.full(self.total.shape, np.nan), where=n > 0)
+
+    def at(self, rows: IntArray) -> Totals:
+        return Totals(self.n if len(self.n) == 1 else self.n[rows], self.total[rows])
+
+
+class PartialTotals:
+    """Sums that are known for some of the settings so far."""
+
+    def __init__(self, n_configs: int) -> None:
+        self.known: BoolArray = np.zeros(n_configs, dtype=bool)
+        self._sums: Totals | None = None
+
+    def at(self, rows: IntArray, compute: Callable[[IntArray], Totals]) -> Totals:
+        """The sums of these settings; those not known yet are computed."""
+        missing = np.unique(rows[~self.known[rows]])
+        if missing.size or self._sums is None:
+            found = compute(missing)
+            if self._sums is None:
+                shape = (len(self.known), found.total.shape[1])
+                self._sums = Totals(np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=found.total.dtype))
+            self._sums.n[missing], self._sums.total[missing] = found.n, found.total
+            self.known[missing] = True
+        return self._sums.at(rows)
+
+
+def weighted_sums(
+    values: Callable[[Rows], Array],
+    condition: Callable[[Rows], BoolArray] | None,
+    weights: Array,
+    rows: IntArray | range,
+    binary: bool,
+) -> Totals:
+    """Sums of ``values(rows)``, (rows, examples), with ``weights``, (examples, sums), where ``condition(rows)`` holds.
+
+    0/1 losses are multiplied in single precision as long as every count is exact in it, and returned as integers;
+    all other losses in double precision.
+    """
+    exact_single = binary and weights.sum(axis=0).max(initial=0) < _EXACT_SINGLE
+    kind = np.float32 if exact_single else np.float64
+    factors = weights.astype(kind)
+    total = np.empty((len(rows), weights.shape[1]), dtype=np.int64 if binary else np.float64)
+    n = np.empty(total.shape, dtype=np.int64) if condition else weights.sum(axis=0, dtype=np.int64)[None, :]
+    for block in row_blocks(len(rows), len(weights) * factors.itemsize):
+        at: Rows = block if isinstance(rows, range) else rows[block]
+        floats = values(at).astype(kind)
+        if condition:
+            kept = condition(at).astype(kind)
+            n[block] = np.rint(kept @ factors)
+            floats *= kept
+        product = floats @ factors
+        total[block] = np.rint(product) if binary else product
+    return Totals(n, total)
+
+
+def row_blocks(rows: int, row_bytes: int) -> Iterator[slice]:
+    """Slices of rows of about the size of a cache."""
+    step = max(1, _BLOCK_BYTES // max(1, row_bytes))
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))

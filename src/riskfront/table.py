@@ -1,0 +1,330 @@
+"""LossTable: what every setting loses on every example.
+
+The table knows no alpha. It stores raw losses; which examples a limit speaks of, and against which number, belongs to the
+limit. Parts of a table (the opt and test halves of a split) share its arrays and hold only the indices of their examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riskfront import columns as checked
+from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
+from riskfront.columns import Groups
+from riskfront.errors import InvalidInputError
+from riskfront.fingerprint import fingerprint
+from riskfront.sums import PartialTotals, Rows, Term, Totals, weighted_sums
+
+T = TypeVar("T")
+
+
+class LossTable:
+    """Losses of settings on examples.
+
+    Args:
+        configs: the settings: dictionaries with the same keys, or a data frame with one row a setting.
+        losses: name -> (n_configs, n_examples). Boolean and integer arrays with bounds (0, 1) are 0/1 losses.
+        groups: name -> (n_examples,): a class or other group for each example.
+        bounds: name -> (low, high), (0, 1) by default; a limit on a loss needs them to hold.
+    """
+
+    def __init__(
+        self,
+        configs: Sequence[Mapping[str, Any]] | pd.DataFrame,
+        losses: Mapping[str, npt.ArrayLike],
+        groups: Mapping[str, npt.ArrayLike] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
+        self._configs = checked.settings(configs)
+        self._losses, self._ranges, self._bounds = checked.losses(losses, len(self._configs), bounds or {})
+        n_examples = next(iter(self._losses.values())).shape[1]
+        self._groups = {name: checked.groups(name, values, n_examples) for name, values in (groups or {}).items()}
+        for name in self._groups.keys() & self._losses.keys():
+            raise InvalidInputError(
+                f"a name must stand for one thing; got '{name}' as a loss and as a group. Rename one."
+            )
+        self._examples: IntArray | None = None
+        self._memory: dict[Hashable, Any] = {}
+        self._shared: dict[Hashable, Any] = {}
+        self._batch: _Batch | None = None
+        self._slot = 0
+
+    @property
+    def configs(self) -> pd.DataFrame:
+        """The settings, one row each."""
+        return self._configs.copy()
+
+    @property
+    def config_names(self) -> list[str]:
+        return list(self._configs.columns)
+
+    @property
+    def loss_names(self) -> list[str]:
+        return list(self._losses)
+
+    @property
+    def group_names(self) -> list[str]:
+        return list(self._groups)
+
+    @property
+    def n_configs(self) -> int:
+        return len(self._configs)
+
+    @property
+    def n_examples(self) -> int:
+        return self._n_stored if self._examples is None else len(self._examples)
+
+    @property
+    def _n_stored(self) -> int:
+        return next(iter(self._losses.values())).shape[1]
+
+    def __repr__(self) -> str:
+        groups = f", groups {', '.join(self._groups)}" if self._groups else ""
+        return (
+            f"LossTable({self.n_configs:,} settings ({', '.join(map(str, self.config_names))}) x "
+            f"{self.n_examples:,} examples; losses {', '.join(self._losses)}{groups})"
+        )
+
+    def config(self, row: int) -> dict[str, Any]:
+        """One setting as plain Python values."""
+        return {str(name): checked.plain(self._configs[name].iloc[row]) for name in self._configs.columns}
+
+    def losses(self, name: str) -> Array:
+        """(n_configs, n_examples), read-only. A copy for parts of a table."""
+        column = self._column(name)
+        return column if self._examples is None else column[:, self._examples]
+
+    def group(self, name: str) -> Groups:
+        """The group of each example."""
+        groups = self._groups[self._known(name, self._groups, "group")]
+        return groups if self._examples is None else Groups(groups.levels, groups.codes[self._examples])
+
+    def bounds(self, name: str) -> tuple[float, float]:
+        """The declared bounds of a loss, (0, 1) by default; an error if the losses go beyond the default."""
+        low, high = self._ranges[self._known(name, self._losses, "loss")]
+        if name not in self._bounds and (low < 0 or high > 1):
+            raise InvalidInputError(
+                f"a limit on '{name}' needs bounds: its values run from {low:g} to {high:g}, outside the default (0, 1). "
+                f"Declare the range it can take, for example bounds={{'{name}': (low, high)}}."
+            )
+        return self._bounds.get(name, (0.0, 1.0))
+
+    def is_binary(self, name: str) -> bool:
+        """Whether a loss was declared 0/1: boolean, or integer with bounds (0, 1). Rests on the type, never on the values."""
+        return bool(self._column(name).dtype == np.bool_)
+
+    def looks_binary(self, name: str) -> bool:
+        """Whether a loss that was not declared 0/1 happens to hold no other value; only for hints."""
+        column = self._column(name)
+        return column.dtype.kind == "f" and bool(np.all((column == 0) | (column == 1)))
+
+    # ---------------------------------------------------------------- parts
+
+    def split(self, opt_fraction: float, *, seed: int = 0) -> tuple[LossTable, LossTable]:
+        """Two parts at random, by example: the first with ``opt_fraction`` of the examples.
+
+        The permutation rests on the raw stream of PCG64, which is fixed for all versions of numpy, so that a certificate
+        can be recomputed in years to come. The test part is in random order, which is what betting wants.
+        """
+        if not 0 <= opt_fraction < 1:
+            raise InvalidInputError(f"opt_fraction must lie in [0, 1); got {opt_fraction}.")
+        n_opt = round(opt_fraction * self.n_examples)
+        if opt_fraction > 0:
+            if self.n_examples < 2:
+                raise InvalidInputError(
+                    f"a split into opt and test examples needs at least 2; got {self.n_examples}. Add examples, "
+                    "or use a method without a split, such as bonferroni."
+                )
+            n_opt = min(max(n_opt, 1), self.n_examples - 1)
+        order = permutation(self.n_examples, seed)
+        return self.subset(order[:n_opt]), self.subset(order[n_opt:])
+
+    def subset(self, examples: npt.ArrayLike) -> LossTable:
+        """The part with these examples, by position, in this order; repetitions are allowed (a bootstrap sample)."""
+        chosen = np.asarray(examples, dtype=np.int64)
+        if chosen.size and not (chosen.min() >= 0 and chosen.max() < self.n_examples):
+            raise InvalidInputError(
+                f"examples must lie in 0..{self.n_examples - 1}; got {chosen.min()}..{chosen.max()}."
+            )
+        return self._part(chosen if self._examples is None else self._examples[chosen])
+
+    def batch(self, parts: Sequence[npt.ArrayLike]) -> list[LossTable]:
+        """Many subsets whose sums over all settings are computed together, by one matrix product."""
+        tables = [self.subset(examples) for examples in parts]
+        shared = _Batch(tables)
+        for slot, table in enumerate(tables):
+            table._batch, table._slot = shared, slot
+        return tables
+
+    def select(self, rows: npt.ArrayLike) -> LossTable:
+        """The table of these settings only, by position."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        table = self._part(self._examples)
+        table._shared = {}
+        table._configs = self._configs.iloc[chosen].reset_index(drop=True)
+        table._losses = {name: column[chosen] for name, column in self._losses.items()}
+        return table
+
+    def _part(self, examples: IntArray | None) -> LossTable:
+        part = object.__new__(LossTable)
+        part._configs, part._losses, part._groups = self._configs, self._losses, self._groups
+        part._ranges, part._bounds, part._shared = self._ranges, self._bounds, self._shared
+        part._examples, part._memory, part._batch, part._slot = examples, {}, None, 0
+        return part
+
+    def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The result of ``compute``, computed once for this part of the data: a front, say, that every alpha shares."""
+        if key not in self._memory:
+            self._memory[key] = compute()
+        found: T = self._memory[key]
+        return found
+
+    def shared(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Like ``remember``, for what rests on the settings alone and is the same for all parts of a table: its grid, say."""
+        if key not in self._shared:
+            self._shared[key] = compute()
+        found: T = self._shared[key]
+        return found
+
+    def same_settings(self, other: LossTable) -> bool:
+        """Whether two tables are parts of one table, so that their rows correspond."""
+        return self._configs is other._configs
+
+    # ---------------------------------------------------------------- sums
+
+    def means(self, term: Term | str, rows: IntArray | None = None) -> FloatArray:
+        """(settings, groups): the mean of a term in each group; nan where no example was selected."""
+        return self.totals(Term(term) if isinstance(term, str) else term, rows).means()
+
+    def totals(self, term: Term, rows: IntArray | None = None) -> Totals:
+        """The sums of a term for all settings, or for the given rows."""
+        known = self._memory.get(term)
+        if rows is None:
+            if not isinstance(known, Totals):
+                shared = self._batch
+                known = shared.totals(term, self._slot) if shared else self._sums(term, self._weights(term))
+                self._memory[term] = known
+            return known
+        if known is None:
+            known = self._memory[term] = PartialTotals(self.n_configs)
+        if isinstance(known, Totals):
+            return known.at(rows)
+        partial: PartialTotals = known
+        return partial.at(rows, lambda missing: self._sums(term, self._weights(term), missing))
+
+    def _sums(self, term: Term, weights: Array, rows: IntArray | None = None) -> Totals:
+        varying = term.given is not None and term.given in self._losses
+        return weighted_sums(
+            lambda at: self._values(term, at),
+            (lambda at: np.asarray(self._condition(term.given, at))) if varying else None,
+            weights,
+            range(self.n_configs) if rows is None else rows,
+            binary=self.is_binary(term.loss) or term.above is not None,
+        )
+
+    def sequences(self, term: Term, rows: IntArray) -> tuple[Array, BoolArray | None, list[BoolArray]]:
+        """The losses of some settings one by one, in the order of the examples.
+
+        Returns (rows, n) losses, (rows, n) or (1, n) condition or None, and for each group which examples it has, (n,).
+        """
+        values = self._values(term, rows)
+        condition = self._condition(term.given, rows)
+        if self._examples is not None:
+            values = values[:, self._examples]
+            condition = None if condition is None else condition[:, self._examples]
+        if term.per is None:
+            return values, condition, [np.ones(values.shape[1], dtype=bool)]
+        groups = self.group(term.per)
+        return values, condition, [groups.codes == code for code in range(len(groups.levels))]
+
+    def _values(self, term: Term, rows: Rows) -> Array:
+        values = self._column(term.loss)[rows]
+        return values if term.above is None else values > term.above
+
+    def _condition(self, given: str | None, rows: Rows) -> BoolArray | None:
+        """(rows, stored examples) for a condition that depends on the setting, (1, stored examples) for one that does not."""
+        if given is None:
+            return None
+        if given in self._losses:
+            condition = self._losses[given][rows]
+            if condition.dtype != np.bool_ and not np.all((condition == 0) | (condition == 1)):
+                raise InvalidInputError(
+                    f"the condition '{given}' must hold only 0 and 1; store it as a boolean column."
+                )
+            return condition.astype(bool, copy=False)
+        groups = self._groups[self._known(given, {**self._losses, **self._groups}, "condition")]
+        truth = [level in (1, True) for level in groups.levels]
+        if not all(level in (0, 1, True, False) for level in groups.levels):
+            raise InvalidInputError(
+                f"the condition '{given}' must hold only 0 and 1; got the groups {groups.levels[:5]}."
+            )
+        return np.asarray(truth)[groups.codes][None, :]
+
+    def _weights(self, term: Term) -> Array:
+        """(stored examples, groups): how often each stored example counts in each group of this part."""
+        n = self._n_stored
+        counts = np.ones(n, dtype=np.int64) if self._examples is None else np.bincount(self._examples, minlength=n)
+        weights = counts[:, None]
+        if term.per is not None:
+            groups = self._groups[self._known(term.per, self._groups, "group")]
+            weights = weights * (groups.codes[:, None] == np.arange(len(groups.levels)))
+        if term.given is not None and term.given not in self._losses:
+            weights = weights * np.asarray(self._condition(term.given, slice(None))).T
+        return weights
+
+    def _column(self, name: str) -> Array:
+        return self._losses[self._known(name, self._losses, "loss")]
+
+    @staticmethod
+    def _known(name: str, known: Mapping[str, Any], kind: str) -> str:
+        if name not in known:
+            raise InvalidInputError(checked.unknown(name, list(known), kind))
+        return name
+
+    # ---------------------------------------------------------------- identity
+
+    @property
+    def sha256(self) -> str:
+        """A fingerprint of everything in the table: settings, losses, groups, bounds, and which examples a part has."""
+        return self.remember("sha256", self._fingerprint)
+
+    def _fingerprint(self) -> str:
+        arrays = {f"loss {name}": column for name, column in self._losses.items()}
+        arrays |= {f"group {name}": groups.codes for name, groups in self._groups.items()}
+        if self._examples is not None:
+            arrays["examples"] = self._examples
+        description = {
+            "configs": {name: [checked.plain(value) for value in self._configs[name]] for name in self._configs},
+            "bounds": {name: self._bounds.get(name, (0.0, 1.0)) for name in self._losses},
+            "levels": {name: groups.levels for name, groups in self._groups.items()},
+        }
+        return fingerprint(description, arrays)
+
+
+def permutation(n: int, seed: int) -> IntArray:
+    """0..n-1 in a random order that is the same in every version of numpy."""
+    return np.argsort(np.random.PCG64(seed).random_raw(n), kind="stable")
+
+
+class _Batch:
+    """Parts of one table; the first that needs the sums of a term over all settings computes them for all parts."""
+
+    def __init__(self, parts: list[LossTable]) -> None:
+        self.parts = parts
+        self.found: dict[Term, Totals] = {}
+
+    def totals(self, term: Term, slot: int) -> Totals:
+        if term not in self.found:
+            weights = np.concatenate([part._weights(term) for part in self.parts], axis=1)
+            sums = self.parts[0]._sums(term, weights)
+            # one part is read at a time: keep its numbers next to each other
+            self.found[term] = Totals(np.asfortranarray(sums.n), np.asfortranarray(sums.total))
+        shared = self.found[term]
+        groups = shared.total.shape[1] // len(self.parts)
+        own = slice(slot * groups, (slot + 1) * groups)
+        return Totals(shared.n[:, own], shared.total[:, own])
