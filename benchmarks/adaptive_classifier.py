@@ -77,7 +77,7 @@ class Behaviour:
 class World:
     """A finite population of examples under every setting.
 
-    configs: one row a setting, columns tau_head, tau_token, tau_exit (and lambda); the first of each tau prunes nothing.
+    configs: one row a setting, columns tau_head, tau_token, tau_exit (and lambda); first of each tau: no pruning.
     losses: (n_configs, n_examples) each: error (bool), drop (int8, signed), drop_clipped (bool),
         cost (float32, in (0, 1]), and answered (bool) when the world has lambdas.
     groups: label, (n_examples,).
