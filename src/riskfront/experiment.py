@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riskfront.arrays import FloatArray, IntArray
+from riskfront.arrays import BoolArray, IntArray
 from riskfront.decision import Decision, decide
 from riskfront.errors import InvalidInputError
 from riskfront.evidence import Evidence
@@ -52,14 +52,17 @@ def run(
         seed: of the splits.
 
     Returns:
-        One row for each method, p-value, alpha and trial. ``violated``: whether some certified setting breaks a limit on the
-        held-out data; ``chosen_violated``: whether a chosen one does. Risks and objectives are those of the best chosen
-        setting on held-out data, nan when nothing was certified.
+        One row for each method, p-value, alpha and trial. Risks and objectives are those of the best chosen setting on
+        held-out data, nan when nothing was certified. ``violated``: whether that setting breaks a limit there (never when
+        nothing was certified). ``any_violated``: whether any certified setting does; of many settings some will by the noise of
+        held-out data alone, so read it with ``replace=True``, where it is the exact event that delta bounds.
     """
     size = _calibration_size(table, calibration, replace)
     planners = [make_method(method) for method in methods]
     problems = [
-        (p_value, alpha, _variant(problem, p_value, alpha)) for p_value in p_values for alpha in (alphas or [None])
+        (p_value, alpha, _variant(problem, p_value, alpha))
+        for p_value in p_values
+        for alpha in ([None] if alphas is None else alphas)
     ]
     rows = []
     for start in range(0, trials, _BATCH):
@@ -82,9 +85,7 @@ def summarize(results: pd.DataFrame) -> pd.DataFrame:
     numbers["certified_something"] = numbers["n_certified"] > 0
     order = {name: position for position, name in enumerate(dict.fromkeys(results["method"]))}
     means = numbers.groupby(keys, sort=False, dropna=False).mean().reset_index()
-    return means.sort_values(["p_value", "alpha"], key=None, kind="stable").sort_values(
-        "method", key=lambda names: names.map(order), kind="stable", ignore_index=True
-    )
+    return means.sort_values("method", key=lambda names: names.map(order), kind="stable", ignore_index=True)
 
 
 class _Trial:
@@ -132,11 +133,11 @@ def _judged(decision: Decision, judge: Evidence) -> dict[str, Any]:
         "n_chosen": len(decision.chosen),
     }
     if len(certified) == 0:
-        return found | {"violated": False, "chosen_violated": False} | dict.fromkeys(names, np.nan)
+        return found | {"violated": False, "any_violated": False} | dict.fromkeys(names, np.nan)
     chosen = decision.rows[decision.chosen]
-    found["violated"] = bool(_violates(judge, certified).any())
-    found["chosen_violated"] = bool(_violates(judge, chosen).any())
     best = chosen[:1]
+    found["violated"] = bool(_violates(judge, best)[0])
+    found["any_violated"] = bool(_violates(judge, certified).any())
     for name, test in zip(judge.problem.limit_names, judge.tests, strict=True):
         found[name] = float(test.shown(test.worst_mean(judge.table, best))[0])
     for objective, value in zip(judge.problem.objectives, judge.objectives(best)[0], strict=True):
@@ -144,11 +145,11 @@ def _judged(decision: Decision, judge: Evidence) -> dict[str, Any]:
     return found
 
 
-def _violates(judge: Evidence, rows: IntArray) -> FloatArray:
+def _violates(judge: Evidence, rows: IntArray) -> BoolArray:
     """Whether each setting breaks a limit on the held-out data; groups without held-out examples break nothing."""
     alphas = np.array([test.alpha for test in judge.tests])
     means = np.stack([np.nan_to_num(test.worst_mean(judge.table, rows), nan=0.0) for test in judge.tests], axis=1)
-    return (means > alphas + 1e-12).any(axis=1)
+    return np.asarray((means > alphas + 1e-12).any(axis=1))
 
 
 def _variant(problem: Problem, p_value: str, alpha: float | Sequence[float] | None) -> Problem:
@@ -165,6 +166,7 @@ def _calibration_size(table: LossTable, calibration: int | float, replace: bool)
     most = table.n_examples - (0 if replace else 1)
     if not 2 <= size <= (size if replace else most):
         raise InvalidInputError(
-            f"calibration must leave at least one of {table.n_examples} examples to judge on and take at least 2; got {calibration}."
+            f"calibration must take at least 2 of {table.n_examples} examples and leave at least one to judge on; "
+            f"got {calibration}."
         )
     return size

@@ -6,7 +6,7 @@ along each of its edges e to the node ``targets[e]``; the edges of node i are th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,7 @@ from riskfront.arrays import Array, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 
 _ROUNDING = 1e-9
+_NARROW = 16  # stages with fewer nodes than this on average are walked edge by edge
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,13 +56,10 @@ class Graph:
             )
         if self._stages is None:
             weights = _test_any_graph(self, p_values, delta)
+        elif len(self._stages) * _NARROW > self.weights.size:
+            weights = _test_narrow(self._stages, self.weights, p_values, delta)
         else:
-            weights = self.weights.copy()
-            # every budget that can still reach a node arrives before its stage, so one pass decides for good
-            for stage in self._stages:
-                nodes = stage.sources
-                passed = np.where(p_values[nodes] <= delta * weights[nodes], weights[nodes], 0.0)
-                np.add.at(weights, stage.targets, passed * stage.transitions)
+            weights = _test_wide(self._stages, self.weights, p_values, delta)
         # an exact zero p-value (an underflow, say) must not be rejected by a node that holds no budget
         return np.where(weights > 0, weights, np.nan)
 
@@ -73,6 +71,9 @@ class _Stage:
     sources: IntArray
     targets: IntArray
     transitions: FloatArray
+
+    def edges(self) -> Iterator[tuple[int, int, float]]:
+        return zip(self.sources.tolist(), self.targets.tolist(), self.transitions.tolist(), strict=True)
 
 
 def _stages(sources: IntArray, targets: IntArray, transitions: FloatArray, n: int) -> list[_Stage] | None:
@@ -94,6 +95,29 @@ def _stages(sources: IntArray, targets: IntArray, transitions: FloatArray, n: in
         reached = np.unique(targets[edges])
         ready = reached[waiting[reached] == 0]
     return None if np.any(depth < 0) else stages
+
+
+def _test_wide(stages: list[_Stage], start: FloatArray, p_values: FloatArray, delta: float) -> FloatArray:
+    """One pass in topological order, a whole stage at a time.
+
+    Every budget that can still reach a node arrives before its stage, so one pass decides for good.
+    """
+    weights = start.copy()
+    for stage in stages:
+        nodes = stage.sources
+        passed = np.where(p_values[nodes] <= delta * weights[nodes], weights[nodes], 0.0)
+        np.add.at(weights, stage.targets, passed * stage.transitions)
+    return weights
+
+
+def _test_narrow(stages: list[_Stage], start: FloatArray, p_values: FloatArray, delta: float) -> FloatArray:
+    """The same pass edge by edge, for graphs such as chains whose stages hold too few nodes to be worth an array."""
+    weights, p = start.tolist(), p_values.tolist()
+    for stage in stages:
+        for source, target, transition in stage.edges():
+            if p[source] <= delta * weights[source]:
+                weights[target] += weights[source] * transition
+    return np.asarray(weights)
 
 
 def _test_any_graph(graph: Graph, p_values: FloatArray, delta: float) -> FloatArray:

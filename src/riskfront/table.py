@@ -21,6 +21,7 @@ from riskfront.fingerprint import fingerprint
 from riskfront.sums import PartialTotals, Rows, Term, Totals, weighted_sums
 
 T = TypeVar("T")
+_MANY = 8  # one in this many settings is enough to make the sums of all of them worth computing together
 
 
 class LossTable:
@@ -210,7 +211,9 @@ class LossTable:
                 known = shared.totals(term, self._slot) if shared else self._sums(term, self._weights(term))
                 self._memory[term] = known
             return known
-        if known is None:
+        if known is None and _MANY * len(rows) > self.n_configs:
+            known = self.totals(term)
+        elif known is None:
             known = self._memory[term] = PartialTotals(self.n_configs)
         if isinstance(known, Totals):
             return known.at(rows)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskfront import graphs
-from riskfront.arrays import IntArray
+from riskfront.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.evidence import Evidence
 from riskfront.fwer import FixedSequence, Graphical
@@ -102,11 +102,14 @@ class LowRiskPath:
         origin = (0,) * grid.rows.ndim
         far = tuple(length - 1 for length in grid.rows.shape)
         middle = tuple(int(step) for step in target)
-        path = [origin, *_steps(evidence, grid, origin, middle), *_steps(evidence, grid, middle, far)]
+        excess = evidence.excess()
+        path = [origin, *_steps(evidence, excess, grid, origin, middle), *_steps(evidence, excess, grid, middle, far)]
         return Plan(self, opt, np.array([grid.rows[cell] for cell in path], dtype=np.int64), FixedSequence())
 
 
-def _steps(evidence: Evidence, grid: Grid, start: tuple[int, ...], end: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _steps(
+    evidence: Evidence, excess: FloatArray, grid: Grid, start: tuple[int, ...], end: tuple[int, ...]
+) -> list[tuple[int, ...]]:
     """The cells after ``start`` up to ``end``. Each step raises one axis that has not reached its end, so it always ends."""
     cell, path = start, []
     while cell != end:
@@ -114,7 +117,7 @@ def _steps(evidence: Evidence, grid: Grid, start: tuple[int, ...], end: tuple[in
         # all candidates are compared from the same cell, which moves only afterwards
         candidates = [tuple(c + (axis == moved) for axis, c in enumerate(cell)) for moved in open_axes]
         rows = np.array([grid.rows[candidate] for candidate in candidates], dtype=np.int64)
-        best = np.lexsort((evidence.excess(rows), evidence.combined(rows)))[0]
+        best = np.lexsort((excess[rows], evidence.combined(rows)))[0]
         cell = candidates[best]
         path.append(cell)
     return path

@@ -57,10 +57,7 @@ def _nearest(p_values: FloatArray, betas: FloatArray) -> IntArray:
     """For each beta the first setting with the smallest infinity norm of p - beta; p_values is (settings, limits)."""
     # max_i |p_i - beta| = max(max_i p_i - beta, beta - min_i p_i): only the extremes count
     low, high = p_values.min(axis=1), p_values.max(axis=1)
-    extremes, first = np.unique(np.column_stack([low, high]), axis=0, return_index=True)
-    distance = np.maximum(extremes[:, 1] - betas[:, None], betas[:, None] - extremes[:, 0])
-    smallest = distance.min(axis=1, keepdims=True)
-    return np.where(distance == smallest, first, len(p_values)).min(axis=1)
+    return np.concatenate([np.maximum(high - b, b - low).argmin(axis=1) for b in np.array_split(betas[:, None], 8)])
 
 
 @dataclass(frozen=True, slots=True)
