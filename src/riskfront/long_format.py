@@ -258,12 +258,12 @@ def _loss(frame: pd.DataFrame, name: str, place: IntArray, shape: tuple[int, int
     if column.isna().any():
         first = int(column.isna().argmax())
         raise InvalidInputError(
-            f"loss '{name}' must have a value in every row; {int(column.isna().sum()):,} are missing, the first in row {first}. "
+            f"loss '{name}' must have a value in every row; {int(column.isna().sum()):,} have none, the first is row {first}. "
             "Drop those examples for every setting, or decide what a missing outcome costs."
         )
     if column.dtype.kind not in "biuf":
-        text = next((value for value in column if isinstance(value, str)), column.iloc[0])
-        raise InvalidInputError(f"loss '{name}' must hold numbers; got {text!r}.")
+        wrong = int(pd.to_numeric(column, errors="coerce").isna().to_numpy().argmax())
+        raise InvalidInputError(f"loss '{name}' must hold numbers; got {column.iloc[wrong]!r} in row {wrong}.")
     values = column.to_numpy()
     if binary:
         if not np.isin(values, (0, 1)).all():
