@@ -41,6 +41,7 @@ class Layout:
     example_column: str | None = None
     group_columns: tuple[str, ...] = ()
     loss_columns: tuple[str, ...] = ()
+    condition_columns: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         groups = f"; groups {', '.join(self.group_columns)}" if self.group_columns else ""
@@ -139,12 +140,8 @@ def _named(frame: pd.DataFrame, problem: Problem | None, given: Layout) -> Layou
         raise InvalidInputError(
             f"a column must have one role; '{sorted(map(str, clash))[0]}' is a loss and named as another."
         )
-    return Layout(
-        given.config_columns,
-        given.example_column,
-        tuple(dict.fromkeys([*groups, *conditions])),
-        tuple(dict.fromkeys(losses)),
-    )
+    unique = [tuple(dict.fromkeys(names)) for names in (groups, losses, conditions)]
+    return Layout(given.config_columns, given.example_column, *unique)
 
 
 def _detect_example(frame: pd.DataFrame, named: Layout) -> str:
@@ -197,9 +194,17 @@ def _detect(
     frame: pd.DataFrame, named: Layout, example: str, blocks: _Blocks
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Setting, group and loss columns. Columns nobody mentioned that fit no role are left out."""
-    # a condition that varies with the setting is stored like a loss
-    losses = [*named.loss_columns, *(name for name in named.group_columns if not blocks.constant(frame[name]))]
-    groups = [name for name in named.group_columns if name not in losses]
+    for name in named.group_columns:
+        if not blocks.constant(frame[name]):
+            raise InvalidInputError(
+                f"group '{name}' must have one value for each example, the same in all rows of '{example}'."
+            )
+    # a condition that varies with the setting is stored like a loss, one that does not like a group
+    fixed = [
+        name for name in named.condition_columns if name not in named.loss_columns and blocks.constant(frame[name])
+    ]
+    losses = [*named.loss_columns, *(name for name in named.condition_columns if name not in fixed)]
+    groups = list(dict.fromkeys([*named.group_columns, *fixed]))
     rest = [str(c) for c in frame.columns if c not in {example, *losses, *groups, *named.config_columns}]
     configs = named.config_columns
     if not configs:
@@ -248,7 +253,8 @@ def _places(
             config = {name: plain(frame[name].iloc[rows[setting]]) for name in layout.config_columns}
             raise InvalidInputError(
                 f"every setting must have exactly one row for each example; {layout.example_column} = "
-                f"{plain(examples[example])!r} {words} the setting {config} ({int(wrong.sum()):,} such cases in all)."
+                f"{plain(examples[example])!r} {words} the setting {config} ({int(wrong.sum()):,} such cases in all). "
+                f"Settings were read from {', '.join(layout.config_columns)}; --config-columns names others."
             )
     return place
 
