@@ -55,13 +55,13 @@ def test_bad_tables(case: str) -> None:
 def test_values_outside_declared_bounds() -> None:
     with pytest.raises(InvalidInputError, match=r"declared bounds \(0, 1\); got 1\.5 for setting 1, example 2"):
         rf.LossTable(ONE, {"e": nan_at(1.5)}, bounds={"e": (0, 1)})
-    with pytest.raises(InvalidInputError, match="got -1 for setting 1, example 2"):
+    with pytest.raises(InvalidInputError, match=r"got -1 for setting 1, example 2"):
         rf.LossTable(ONE, {"e": nan_at(-1).astype(int)}, bounds={"e": (0, 1)})
 
 
 @pytest.mark.parametrize("bounds", [(1, 0), (0, 0), (0, np.inf), (np.nan, 1), 3, (1, 2, 3), ("a", "b")])
 def test_bad_bounds(bounds: object) -> None:
-    with pytest.raises(InvalidInputError, match="bounds of 'e' must be"):
+    with pytest.raises(InvalidInputError, match=r"bounds of 'e' must be"):
         rf.LossTable(ONE, {"e": GOOD}, bounds={"e": bounds})
 
 
@@ -73,11 +73,11 @@ def test_bounds_of_an_unknown_loss() -> None:
 def test_bad_groups() -> None:
     with pytest.raises(InvalidInputError, match=r"one value for each of 3 examples; got shape \(2,\)"):
         rf.LossTable(ONE, {"e": GOOD}, groups={"y": [0, 1]})
-    with pytest.raises(InvalidInputError, match="example 1 has none"):
+    with pytest.raises(InvalidInputError, match=r"example 1 has none"):
         rf.LossTable(ONE, {"e": GOOD}, groups={"y": [0.0, np.nan, 1.0]})
-    with pytest.raises(InvalidInputError, match="example 1 has none"):
+    with pytest.raises(InvalidInputError, match=r"example 1 has none"):
         rf.LossTable(ONE, {"e": GOOD}, groups={"y": np.array(["a", None, "b"], dtype=object)})
-    with pytest.raises(InvalidInputError, match="'e' as a loss and as a group"):
+    with pytest.raises(InvalidInputError, match=r"'e' as a loss and as a group"):
         rf.LossTable(ONE, {"e": GOOD}, groups={"e": [0, 1, 1]})
 
 
@@ -92,7 +92,7 @@ def test_settings_from_a_data_frame() -> None:
     frame = columns.settings(pd.DataFrame({"a": [1, 2], 7: ["x", "y"]}, index=[5, 5]))
     assert list(frame.columns) == ["a", "7"]
     assert frame.index.tolist() == [0, 1]
-    with pytest.raises(InvalidInputError, match="names must differ"):
+    with pytest.raises(InvalidInputError, match=r"names must differ"):
         columns.settings(pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]))
 
 

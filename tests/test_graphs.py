@@ -112,11 +112,11 @@ def test_bad_graphs() -> None:
     zero = np.zeros(0, dtype=np.int64)
     with pytest.raises(InvalidInputError, match=r"sum to at most 1; got a sum of 1\.2"):
         Graph(np.array([0.6, 0.6]), np.zeros(3, dtype=np.int64), zero, zero.astype(float))
-    with pytest.raises(InvalidInputError, match="at least 0"):
+    with pytest.raises(InvalidInputError, match=r"at least 0"):
         Graph(np.array([-0.1, 0.6]), np.zeros(3, dtype=np.int64), zero, zero.astype(float))
     with pytest.raises(InvalidInputError, match=r"got a sum of 1\.5 at node 0"):
         Graph(np.array([1.0, 0.0]), np.array([0, 1, 1]), np.array([1]), np.array([1.5]))
-    with pytest.raises(InvalidInputError, match="itself"):
+    with pytest.raises(InvalidInputError, match=r"itself"):
         Graph(np.array([1.0, 0.0]), np.array([0, 1, 1]), np.array([0]), np.array([0.5]))
-    with pytest.raises(InvalidInputError, match="needs as many p-values"):
+    with pytest.raises(InvalidInputError, match=r"needs as many p-values"):
         graphs.chain(3).final_weights(np.zeros(2), 0.1)

@@ -33,7 +33,7 @@ def test_small_fronts() -> None:
 
 
 def test_bad_points() -> None:
-    with pytest.raises(InvalidInputError, match="must not contain NaN"):
+    with pytest.raises(InvalidInputError, match=r"must not contain NaN"):
         pareto.front([[np.nan, 1.0]])
     with pytest.raises(InvalidInputError, match=r"shape \(points, objectives\)"):
         pareto.front([1.0, 2.0])
@@ -61,7 +61,7 @@ def test_thinning_with_infinite_values_and_constant_objectives() -> None:
 
 
 def test_thinning_to_nothing_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="at least 1; got 0"):
+    with pytest.raises(InvalidInputError, match=r"at least 1; got 0"):
         pareto.thin([[1.0, 2.0]], 0)
 
 
@@ -70,5 +70,5 @@ def test_hypervolume_by_hand() -> None:
     assert pareto.hypervolume([[0, 0, 0]], [1, 2, 3]) == pytest.approx(6)
     assert pareto.hypervolume(np.empty((0, 2)), [1, 1]) == 0
     assert pareto.hypervolume([[5, 5]], [4, 4]) == 0
-    with pytest.raises(InvalidInputError, match="one value for each of 2 objectives"):
+    with pytest.raises(InvalidInputError, match=r"one value for each of 2 objectives"):
         pareto.hypervolume([[1, 3]], [4, 4, 4])

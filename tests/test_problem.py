@@ -38,7 +38,7 @@ def test_bad_limits(case: str) -> None:
 
 
 def test_limits_need_a_loss() -> None:
-    with pytest.raises(InvalidInputError, match="must name a loss; got ''"):
+    with pytest.raises(InvalidInputError, match=r"must name a loss; got ''"):
         rf.Limit("", at_most=0.1)
 
 
@@ -52,7 +52,7 @@ def test_parse() -> None:
     assert rf.Limit.parse("error <= 0.02 per label given answered") == both
     assert rf.Limit.parse("q0.95(latency) <= 300") == rf.Limit("latency", at_most=300.0, quantile=0.95)
     for text in ("error", "error < 0.05", "error <= x", "<= 0.05", "error <= 0.05 for label"):
-        with pytest.raises(InvalidInputError, match="must read like"):
+        with pytest.raises(InvalidInputError, match=r"must read like"):
             rf.Limit.parse(text)
 
 
@@ -64,17 +64,17 @@ def test_delta_must_be_a_probability(delta: object) -> None:
 
 def test_bad_problems() -> None:
     limit = rf.Limit("error", at_most=0.1)
-    with pytest.raises(InvalidInputError, match="at least one Limit"):
+    with pytest.raises(InvalidInputError, match=r"at least one Limit"):
         rf.Problem([], ["cost"])
-    with pytest.raises(InvalidInputError, match="at least one Limit"):
+    with pytest.raises(InvalidInputError, match=r"at least one Limit"):
         rf.Problem(["error <= 0.1"], ["cost"])
-    with pytest.raises(InvalidInputError, match="at least one free objective"):
+    with pytest.raises(InvalidInputError, match=r"at least one free objective"):
         rf.Problem([limit])
-    with pytest.raises(InvalidInputError, match="limits must speak of different things"):
+    with pytest.raises(InvalidInputError, match=r"limits must speak of different things"):
         rf.Problem([limit, rf.Limit("error", at_most=0.2)], ["cost"])
-    with pytest.raises(InvalidInputError, match="objectives must differ"):
+    with pytest.raises(InvalidInputError, match=r"objectives must differ"):
         rf.Problem([limit], minimize=["cost"], maximize=["cost"])
-    with pytest.raises(InvalidInputError, match="at most one alpha for each of 1 limits"):
+    with pytest.raises(InvalidInputError, match=r"at most one alpha for each of 1 limits"):
         rf.Problem([limit], ["cost"]).at([0.1, 0.2])
 
 
@@ -100,13 +100,13 @@ def test_problems_that_do_not_fit_the_table(limit: rf.Limit, message: str) -> No
 
 
 def test_unknown_objective() -> None:
-    with pytest.raises(InvalidInputError, match="no loss 'price'"):
+    with pytest.raises(InvalidInputError, match=r"no loss 'price'"):
         rf.calibrate(random_table(), rf.Problem([rf.Limit("error", at_most=0.1)], ["price"]))
 
 
 def test_binary_values_in_a_float_column_get_a_hint() -> None:
     table = rf.LossTable([{"t": 0}], {"e": np.array([[0.0, 1.0, 0.0]]), "cost": np.ones((1, 3))})
-    with pytest.raises(InvalidInputError, match="It holds only 0 and 1: store it as booleans or integers"):
+    with pytest.raises(InvalidInputError, match=r"It holds only 0 and 1: store it as booleans or integers"):
         rf.calibrate(table, rf.Problem([rf.Limit("e", at_most=0.1, p_value="binomial")], ["cost"]), method="holm")
 
 
