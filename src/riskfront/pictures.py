@@ -16,6 +16,7 @@ from riskfront.columns import plain
 
 #: what a setting came to, from least to most; the code of each is its position
 STATUSES = ("explored", "on the front", "tested, not certified", "certified", "chosen")
+_UNGUARANTEED = {"tested, not certified": "looked at, rejected", "certified": "accepted, no guarantee"}
 EXPLORED, FRONT, TESTED, CERTIFIED, CHOSEN = range(5)
 
 MOST_POINTS = 2000  # enough for a full picture, few enough to draw at once
@@ -37,8 +38,9 @@ class Measure:
 class TradeOff:
     """Every setting, or an even sample of them. values: (points, measures), on test data where a setting was tested and on opt
     data elsewhere. status: (points,), codes into ``STATUSES``. step: (points,), its step on the testing path, 0 for none.
-    counts: settings of each status, before thinning."""
+    counts: settings of each status, before thinning. names: of the statuses; without a guarantee nothing is "certified"."""
 
+    names: tuple[str, ...]
     measures: tuple[Measure, ...]
     values: FloatArray
     status: IntArray
@@ -79,6 +81,11 @@ class TestingPath:
     def thinned(self) -> bool:
         return len(self.step) < self.n_steps
 
+    @property
+    def level_varies(self) -> bool:
+        """Whether tests were judged at other levels than delta."""
+        return not bool(np.all(self.level == self.delta))
+
 
 def measures(certificate: Certificate) -> tuple[Measure, ...]:
     """The free objectives, then the limits, each quantity once."""
@@ -88,6 +95,11 @@ def measures(certificate: Certificate) -> tuple[Measure, ...]:
         label = name if limit.quantile is None else words.limit_name(limit)
         found[name] = Measure(name, label, words.limit_at(limit), limit.at_least is None)
     return tuple(found.values())
+
+
+def status_names(certificate: Certificate) -> tuple[str, ...]:
+    """What each status is called."""
+    return STATUSES if certificate.guaranteed else tuple(_UNGUARANTEED.get(name, name) for name in STATUSES)
 
 
 def tradeoff_data(certificate: Certificate, *, most: int = MOST_POINTS) -> TradeOff:
@@ -113,7 +125,7 @@ def tradeoff_data(certificate: Certificate, *, most: int = MOST_POINTS) -> Trade
     kept = _spread(values, status, most)
     counts = tuple(int((status == code).sum()) for code in range(len(STATUSES)))
     settings = tuple(_settings(frame.iloc[kept], list(certificate.setting_columns)))
-    return TradeOff(shown, values[kept], status[kept], step[kept], settings, counts)
+    return TradeOff(status_names(certificate), shown, values[kept], status[kept], step[kept], settings, counts)
 
 
 def path_data(certificate: Certificate, *, most: int = MOST_POINTS) -> TestingPath:

@@ -40,7 +40,7 @@ def report_html(
     cloud, tests = pictures.tradeoff_data(certificate), pictures.path_data(certificate)
     charts = {"tradeoff": _tradeoff(certificate, cloud)}
     if len(tests.step) and not tests.by_mean:
-        charts["path"] = _path(tests)
+        charts["path"] = _path(certificate, tests)
     front = None if frontier is None else report_values.frontier(certificate, frontier)
     if front is not None and len(front["alphas"]):
         charts["frontier"] = _frontier(certificate, front)
@@ -52,7 +52,7 @@ def report_html(
     return template.render(
         title=_title(certificate),
         certificate=certificate,
-        sentences=words.verdict(certificate),
+        sentences=[sentence.replace(" %", "\N{NO-BREAK SPACE}%") for sentence in words.verdict(certificate)],
         no_guarantee=words.NO_GUARANTEE,
         setting=certificate.config if certificate else None,
         setting_json=report_values.setting_json(certificate.config) if certificate else "",
@@ -89,7 +89,7 @@ def _tradeoff(certificate: Certificate, data: pictures.TradeOff) -> dict[str, An
     x, y = report_charts.default_axes(data)
     labels = [measure.label for measure in data.measures]
     counted = words.listed(
-        [f"{count:,} {name}" for name, count in zip(pictures.STATUSES, data.counts, strict=True) if count] or ["none"]
+        [f"{count:,} {name}" for name, count in zip(data.names, data.counts, strict=True) if count] or ["none"]
     )
     text = f"Scatter plot of {data.n_settings:,} settings, {labels[y]} against {labels[x]}: {counted}."
     chosen = {"xaxis": x, "yaxis": y}
@@ -101,8 +101,8 @@ def _tradeoff(certificate: Certificate, data: pictures.TradeOff) -> dict[str, An
     }
 
 
-def _path(data: pictures.TestingPath) -> dict[str, Any]:
-    passed = int(data.certified.sum())
+def _path(certificate: Certificate, data: pictures.TestingPath) -> dict[str, Any]:
+    passed = int(certificate.path["certified"].sum())
     end = f"It stopped at step {data.stopped}." if data.stopped else "It did not stop early."
     shown = f"{len(data.step):,} of {data.n_steps:,}" if data.thinned else f"{data.n_steps:,}"
     text = f"p-values of {shown} tests on a log scale, with delta = {words.number(data.delta)}; {passed:,} passed. {end}"
@@ -129,7 +129,7 @@ def _symbols(data: pictures.TradeOff) -> list[dict[str, Any]]:
             "colour": report_charts.COLOURS[code],
             "hollow": code in report_charts.HOLLOW,
             "outlined": code == pictures.CHOSEN,
-            "name": pictures.STATUSES[code],
+            "name": data.names[code],
             "count": data.counts[code],
         }
         for code in reversed(range(len(pictures.STATUSES)))
@@ -145,10 +145,11 @@ def _json(value: Any) -> str:
 
 @cache
 def _library() -> str:
-    """The part of Vega that draws, as its Python package ships it."""
+    """Vega, as its Python package ships it."""
     import vl_convert
 
-    bundle: str = vl_convert.javascript_bundle("window.vega = { View: vega.View, parse: vega.parse };")
+    # the bundle's name ``vega`` is null since Vega 6; Vega-Embed has the real one inside
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

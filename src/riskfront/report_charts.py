@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,14 +30,7 @@ COLOURS: dict[int, str] = {
 HOLLOW = {FRONT}
 _SIZES = {EXPLORED: 26, FRONT: 80, TESTED: 90, CERTIFIED: 80, CHOSEN: 340}
 _HEIGHT = 360
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """An axis that the reader may choose: a label, and the field of our own that holds it."""
-
-    label: str
-    field: str
+_POINTS: dict[str, Any] = {"name": "points", "values": []}
 
 
 def tradeoff(data: TradeOff, text: str) -> dict[str, Any]:
@@ -53,17 +46,17 @@ def tradeoff(data: TradeOff, text: str) -> dict[str, Any]:
         alt.param(name="yaxis", value=fields[y]),
         alt.param(name="shown", value=[True] * len(SYMBOLS)),
     ]
-    layers = [_limit_rule(limits, side, other) for side, other in (("x", "y"), ("y", "x"))]
+    layers = [_limit_rule(limits, side) for side in ("x", "y")]
     base = alt.Chart().transform_calculate(x="datum[xaxis]", y="datum[yaxis]")
-    for status in SYMBOLS:
+    for status in np.unique(data.status).tolist():
         kept = f"datum.s === {status} && shown[{status}] && isValid(datum.x) && isValid(datum.y)"
         layers.append(
             base.transform_filter(kept)
             .mark_point(**_mark(status))
             .encode(x=_free(alt.X("x:Q"), None), y=_free(alt.Y("y:Q"), None), tooltip="i:Q")
         )
-    chart = alt.layer(*layers, data=alt.Data(values=rows)).add_params(*parameters)
-    return _compiled(chart, text)
+    chart = alt.layer(*layers, data=_POINTS).add_params(*parameters)
+    return _compiled(chart, text, rows)
 
 
 def default_axes(data: TradeOff) -> tuple[int, int]:
@@ -82,13 +75,10 @@ def testing_path(data: TestingPath, text: str) -> dict[str, Any]:
     rows = _rows(["n", "p", "l"], np.column_stack([data.step, p_values, levels]), s=status)
     scale = alt.Scale(type="log", domain=[data.floor / 2, 1], nice=False, clamp=True)
     across = alt.X("n:Q", title="step", scale=alt.Scale(domain=[0.5, data.n_steps + 0.5], nice=False))
-    across = across.axis(tickMinStep=1, format="d", grid=False)
-    upwards = alt.Y("p:Q", title=None, scale=scale).axis(format=".0e", tickCount=6)
+    across = across.axis(format="d", grid=False, **_whole(data.n_steps))
+    upwards = alt.Y("p:Q", title=None, scale=scale).axis(format="~g", values=_powers(data.floor), tickCount=10)
     base = alt.Chart().encode(x=across)
     layers = [
-        base.transform_filter("isValid(datum.l)")
-        .mark_line(interpolate="step", strokeWidth=1.5, strokeDash=[2, 3], color=COLOURS[FRONT], aria=False)
-        .encode(y=alt.Y("l:Q", title=None, scale=scale)),
         alt.Chart(alt.Data(values=[{"p": data.delta}]))
         .mark_rule(color="currentColor", strokeDash=[6, 4], aria=False)
         .encode(y=upwards),
@@ -96,14 +86,29 @@ def testing_path(data: TestingPath, text: str) -> dict[str, Any]:
         .mark_text(align="left", baseline="top", x=6, dy=5, color="currentColor", fontSize=12, aria=False)
         .encode(y=upwards, text="t:N"),
     ]
+    if data.level_varies:
+        dotted = {"interpolate": "step", "strokeWidth": 1.5, "strokeDash": [2, 3], "color": COLOURS[FRONT], "aria": False}
+        reached = base.transform_filter("isValid(datum.l)").mark_line(**dotted)
+        layers.append(reached.encode(y=alt.Y("l:Q", title=None, scale=scale)))
     if data.stopped is not None:
         layers.extend(_stop(data.stopped, data.n_steps, across))
     for code in (TESTED, CERTIFIED, CHOSEN):
-        mark = {**_mark(code), "size": 200 if code == CHOSEN else 60}
+        mark = {**_mark(code), "size": 240 if code == CHOSEN else 85}
         layers.append(
             base.transform_filter(f"datum.s === {code}").mark_point(**mark).encode(y=upwards, tooltip="i:Q")
         )
-    return _compiled(alt.layer(*layers, data=alt.Data(values=rows)), text)
+    return _compiled(alt.layer(*layers, data=_POINTS), text, rows)
+
+
+def _whole(n_steps: int) -> dict[str, Any]:
+    """Ticks at whole steps."""
+    return {"values": list(range(1, n_steps + 1)), "tickCount": 12} if n_steps <= 12 else {"tickMinStep": 1}
+
+
+def _powers(floor: float) -> list[float]:
+    """Powers of ten from the floor to 1, at most eight."""
+    lowest = math.floor(math.log10(floor))
+    return [float(f"1e{power}") for power in range(0, lowest - 1, -math.ceil(-lowest / 7))]
 
 
 def _stop(stopped: int, n_steps: int, across: Any) -> list[Any]:
@@ -142,11 +147,11 @@ def frontier(
     if numeric and own is not None:
         rule = alt.Chart(alt.Data(values=[{"a": own}]))
         layers.insert(0, rule.mark_rule(color="currentColor", strokeDash=[6, 4], aria=False).encode(x=across))
-    chart = alt.layer(*layers, data=alt.Data(values=rows)).add_params(alt.param(name="yaxis", value="x0"))
-    return _compiled(chart, text)
+    chart = alt.layer(*layers, data=_POINTS).add_params(alt.param(name="yaxis", value="x0"))
+    return _compiled(chart, text, rows)
 
 
-def _limit_rule(limits: list[dict[str, Any]], side: str, other: str) -> Any:
+def _limit_rule(limits: list[dict[str, Any]], side: str) -> Any:
     """A dashed line at the limit of whatever measure is on this axis."""
     import altair as alt
 
@@ -172,7 +177,7 @@ def _free(channel: Any, title: str | None) -> Any:
     """An axis that need not start at zero."""
     import altair as alt
 
-    return channel.title(title).scale(alt.Scale(zero=False, nice=True, padding=12))
+    return channel.title(title).scale(alt.Scale(zero=False, nice=True))
 
 
 def _rows(fields: Sequence[str], values: np.ndarray[Any, Any], s: Any) -> list[dict[str, Any]]:
@@ -183,7 +188,7 @@ def _rows(fields: Sequence[str], values: np.ndarray[Any, Any], s: Any) -> list[d
     ]
 
 
-def _compiled(chart: Any, text: str) -> dict[str, Any]:
+def _compiled(chart: Any, text: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Vega that needs no Vega-Lite in the page, drawn in the colour of the text around it, as wide as its place."""
     import altair as alt
     import vl_convert
@@ -208,4 +213,7 @@ def _compiled(chart: Any, text: str) -> dict[str, Any]:
     )
     version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
     compiled: dict[str, Any] = vl_convert.vegalite_to_vega(json.dumps(styled.to_dict()), vl_version=version)
+    for source in compiled["data"]:
+        if source["name"] == _POINTS["name"]:
+            source["values"] = rows  # only now: thousands of points need neither checking nor compiling
     return compiled

@@ -14,7 +14,8 @@ from riskfront import words
 from riskfront.certificate import Certificate
 from riskfront.columns import plain
 from riskfront.errors import InvalidInputError
-from riskfront.pictures import STATUSES, TestingPath, TradeOff, measures
+from riskfront.pictures import TestingPath, TradeOff, measures
+from riskfront.problem import Limit
 from riskfront.words import number, setting_value
 
 _MOST_GROUPS = 12
@@ -94,19 +95,36 @@ def failure(certificate: Certificate) -> Row | None:
         ("Setting that came nearest", in_short(found["setting"])),
         ("Empirical risk there", found["risk"]),
         ("Limit", at),
+        *_distance(found["risk"], limit),
         ("p-value", found["p_value"]),
         ("Level it had to reach", found["level"]),
         ("Test examples behind it", found["n"]),
-        ("Examples needed at this risk", _needed(found["n_at_this_risk"])),
-        ("Examples a perfect setting would need", _needed(found["n_perfect"])),
+        ("Examples needed at this risk", _needed(found["n_at_this_risk"], found["risk"], limit)),
+        ("Examples a perfect setting would need", _needed(found["n_perfect"], None, limit)),
     ]
     if found["group"] is not None:
         facts.insert(1, ("Group", found["group"]))
     return {"message": found["message"], "facts": facts, "limits": _limits_at(certificate, found["setting"])}
 
 
-def _needed(count: int | None) -> Any:
-    return "no feasible number" if count is None else count
+def _distance(risk: float | None, limit: Limit | None) -> list[tuple[str, Any]]:
+    """How far the risk was from the limit, and on which side."""
+    if risk is None or limit is None:
+        return []
+    over = risk - words.limit_at(limit)
+    return [("Above the limit by" if over > 0 else "Below the limit by", abs(over))]
+
+
+def _needed(count: int | None, risk: float | None, limit: Limit | None) -> Any:
+    if count is not None:
+        return count
+    broken = risk is not None and limit is not None and _beyond(risk, limit)
+    return "no number would do: the risk is not within the limit" if broken else "more than can be had"
+
+
+def _beyond(risk: float, limit: Limit) -> bool:
+    at = words.limit_at(limit)
+    return risk >= at if limit.at_least is None else risk <= at
 
 
 def _limits_at(certificate: Certificate, setting: Mapping[str, Any]) -> list[Row]:
@@ -164,7 +182,7 @@ def tradeoff_tips(data: TradeOff) -> Row:
     names = ["", *(data.settings[0] if data.settings else ()), *(measure.label for measure in data.measures)]
     rows = [
         [
-            STATUSES[status] + (f" (step {step})" if step else ", from opt data"),
+            data.names[status] + (f" (step {step})" if step else ", from opt data"),
             *map(setting_value, setting.values()),
             *map(number, values),
         ]
@@ -180,7 +198,7 @@ def path_tips(data: TestingPath) -> Row:
     names = ["", *(data.settings[0] if data.settings else ()), "p-value", *by_limit, "level"]
     rows = []
     for index, setting in enumerate(data.settings):
-        verdict = "chosen" if data.chosen[index] else "certified" if data.certified[index] else "not certified"
+        verdict = "chosen" if data.chosen[index] else "passed" if data.certified[index] else "failed"
         each = [number(float(p)) for p in data.by_limit[index]] if by_limit else []
         row = [f"step {data.step[index]}, {verdict}", *map(setting_value, setting.values())]
         rows.append([*row, number(float(data.p_value[index])), *each, number(float(data.level[index]))])

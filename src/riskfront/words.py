@@ -76,8 +76,8 @@ def objectives(certificate: Certificate) -> list[str]:
     if not certificate:
         return []
     best = certificate.chosen.iloc[0]
-    parts = [f"{objective_name(o)} is {number(best[o.name])}" for o in certificate.problem.objectives]
-    return [f"On test data its {listed(parts)}."]
+    parts = [f"a {objective_name(o)} of {number(best[o.name])}" for o in certificate.problem.objectives]
+    return [f"The chosen setting has {listed(parts)} on test data."]
 
 
 def objective_name(objective: Objective) -> str:
@@ -139,7 +139,7 @@ def how_made(certificate: Certificate) -> dict[str, str]:
     used = certificate.bounds["p_value_used"] if "p_value_used" in certificate.bounds else []
     asked = [limit.p_value for limit in certificate.problem.limits]
     p_values = list(dict.fromkeys(used)) or ["auto (binomial or betting)" if p == "auto" else p for p in asked]
-    total = certificate.n_opt + certificate.n_test
+    delta, total = certificate.problem.delta, certificate.n_opt + certificate.n_test
     split = (
         f"{number(certificate.n_opt)} examples to plan, {number(certificate.n_test)} to test, {number(total)} in all"
         if certificate.n_opt
@@ -149,7 +149,7 @@ def how_made(certificate: Certificate) -> dict[str, str]:
         "Method": certificate.method + (f" ({options})" if options else ""),
         "In words": METHOD_IN_WORDS.get(certificate.method, "A method of your own."),
         "Guarantee": "yes" if certificate.guaranteed else "NO",
-        "Confidence": f"{100 * (1 - certificate.problem.delta):g} % (delta = {certificate.problem.delta:g})",
+        "Confidence": f"{100 * (1 - delta):g} % (delta = {delta:g})" if certificate.guaranteed else f"none (delta = {delta:g})",
         "p-value": listed([P_VALUE_IN_WORDS.get(name, name) for name in dict.fromkeys(p_values)]),
         "Split": split,
         "Seed": "none: the parts were given" if certificate.seed is None else str(certificate.seed),

@@ -38,10 +38,10 @@ function tooltips(chart) {
   };
 }
 
-function draw(name, chart) {
+async function draw(name, chart) {
   const figure = document.getElementById(`figure-${name}`);
-  const view = new vega.View(vega.parse(chart.spec), {
-    renderer: "svg", hover: true, container: figure.querySelector(".chart"), tooltip: tooltips(chart),
+  const { view } = await vegaEmbed(figure.querySelector(".chart"), chart.spec, {
+    mode: "vega", renderer: "svg", actions: false, defaultStyle: false, logLevel: 1, tooltip: tooltips(chart),
   });
   views[name] = view;
   const kept = figure.querySelector(".kept");
@@ -60,7 +60,6 @@ function draw(name, chart) {
       view.signal("shown", shown).runAsync();
     });
   });
-  return view.runAsync();
 }
 
 function mix(mixture) {
