@@ -33,9 +33,7 @@ def write_report(
     write_text(path, report_html(certificate, frontier=frontier, command=command))
 
 
-def report_html(
-    certificate: Certificate, *, frontier: pd.DataFrame | None = None, command: str | None = None
-) -> str:
+def report_html(certificate: Certificate, *, frontier: pd.DataFrame | None = None, command: str | None = None) -> str:
     """The page as text."""
     cloud, tests = pictures.tradeoff_data(certificate), pictures.path_data(certificate)
     charts = {"tradeoff": _tradeoff(certificate, cloud)}
@@ -105,8 +103,15 @@ def _path(certificate: Certificate, data: pictures.TestingPath) -> dict[str, Any
     passed = int(certificate.path["certified"].sum())
     end = f"It stopped at step {data.stopped}." if data.stopped else "It did not stop early."
     shown = f"{len(data.step):,} of {data.n_steps:,}" if data.thinned else f"{data.n_steps:,}"
-    text = f"p-values of {shown} tests on a log scale, with delta = {words.number(data.delta)}; {passed:,} passed. {end}"
-    return {"spec": report_charts.testing_path(data, text), "tips": report_values.path_tips(data), "text": text, "axes": None}
+    text = (
+        f"p-values of {shown} tests on a log scale, with delta = {words.number(data.delta)}; {passed:,} passed. {end}"
+    )
+    return {
+        "spec": report_charts.testing_path(data, text),
+        "tips": report_values.path_tips(data),
+        "text": text,
+        "axes": None,
+    }
 
 
 def _frontier(certificate: Certificate, front: dict[str, Any]) -> dict[str, Any]:

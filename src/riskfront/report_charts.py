@@ -16,7 +16,7 @@ from riskfront.words import number
 SYMBOLS: dict[int, str] = {
     EXPLORED: "M0.8,0A0.8,0.8,0,1,1,-0.8,0A0.8,0.8,0,1,1,0.8,0Z",
     FRONT: "M0,-1L0.85,0L0,1L-0.85,0Z",
-    TESTED: "M-0.85,-0.55L-0.55,-0.85L0,-0.3L0.55,-0.85L0.85,-0.55L0.3,0L0.85,0.55L0.55,0.85L0,0.3L-0.55,0.85L-0.85,0.55L-0.3,0Z",
+    TESTED: "M-.85,-.55L-.55,-.85L0,-.3L.55,-.85L.85,-.55L.3,0L.85,.55L.55,.85L0,.3L-.55,.85L-.85,.55L-.3,0Z",
     CERTIFIED: "M0,-0.9L0.9,0.75L-0.9,0.75Z",
     CHOSEN: "M0,-1L0.24,-0.32L0.95,-0.31L0.38,0.12L0.59,0.81L0,0.4L-0.59,0.81L-0.38,0.12L-0.95,-0.31L-0.24,-0.32Z",
 }
@@ -79,24 +79,28 @@ def testing_path(data: TestingPath, text: str) -> dict[str, Any]:
     upwards = alt.Y("p:Q", title=None, scale=scale).axis(format="~g", values=_powers(data.floor), tickCount=10)
     base = alt.Chart().encode(x=across)
     layers = [
-        alt.Chart(alt.Data(values=[{"p": data.delta}]))
+        alt.Chart({"values": [{"p": data.delta}]})
         .mark_rule(color="currentColor", strokeDash=[6, 4], aria=False)
         .encode(y=upwards),
-        alt.Chart(alt.Data(values=[{"p": data.delta, "t": f"delta = {number(data.delta)}"}]))
+        alt.Chart({"values": [{"p": data.delta, "t": f"delta = {number(data.delta)}"}]})
         .mark_text(align="left", baseline="top", x=6, dy=5, color="currentColor", fontSize=12, aria=False)
         .encode(y=upwards, text="t:N"),
     ]
     if data.level_varies:
-        dotted = {"interpolate": "step", "strokeWidth": 1.5, "strokeDash": [2, 3], "color": COLOURS[FRONT], "aria": False}
+        dotted = {
+            "interpolate": "step",
+            "strokeWidth": 1.5,
+            "strokeDash": [2, 3],
+            "color": COLOURS[FRONT],
+            "aria": False,
+        }
         reached = base.transform_filter("isValid(datum.l)").mark_line(**dotted)
         layers.append(reached.encode(y=alt.Y("l:Q", title=None, scale=scale)))
     if data.stopped is not None:
         layers.extend(_stop(data.stopped, data.n_steps, across))
     for code in (TESTED, CERTIFIED, CHOSEN):
         mark = {**_mark(code), "size": 240 if code == CHOSEN else 85}
-        layers.append(
-            base.transform_filter(f"datum.s === {code}").mark_point(**mark).encode(y=upwards, tooltip="i:Q")
-        )
+        layers.append(base.transform_filter(f"datum.s === {code}").mark_point(**mark).encode(y=upwards, tooltip="i:Q"))
     return _compiled(alt.layer(*layers, data=_POINTS), text, rows)
 
 
@@ -114,7 +118,7 @@ def _powers(floor: float) -> list[float]:
 def _stop(stopped: int, n_steps: int, across: Any) -> list[Any]:
     import altair as alt
 
-    stop = alt.Chart(alt.Data(values=[{"n": stopped, "t": f"stopped at step {number(stopped)}"}])).encode(x=across)
+    stop = alt.Chart({"values": [{"n": stopped, "t": f"stopped at step {number(stopped)}"}]}).encode(x=across)
     left = stopped > n_steps / 2 and n_steps > 1
     words = {"align": "right" if left else "left", "dx": -8 if left else 8}
     return [
@@ -135,17 +139,21 @@ def frontier(
     for row, alpha, best in zip(rows, alphas, first, strict=True):
         row.update(a=alpha if numeric else str(alpha), b=bool(best))
     across = (
-        _free(alt.X("a:Q"), "limit (alpha)") if numeric else alt.X("a:O", sort=None, title="limits (alpha)").axis(labelAngle=0)
+        _free(alt.X("a:Q"), "limit (alpha)")
+        if numeric
+        else alt.X("a:O", sort=None, title="limits (alpha)").axis(labelAngle=0)
     )
     base = alt.Chart().transform_calculate(y="datum[yaxis]").transform_filter("isValid(datum.y)").encode(x=across)
     upwards = _free(alt.Y("y:Q"), None)
     mark = {**_mark(CHOSEN), "size": 130}
     layers = [
-        base.transform_filter("datum.b").mark_line(color=COLOURS[CERTIFIED], strokeWidth=2, aria=False).encode(y=upwards),
+        base.transform_filter("datum.b")
+        .mark_line(color=COLOURS[CERTIFIED], strokeWidth=2, aria=False)
+        .encode(y=upwards),
         base.mark_point(**mark).encode(y=upwards, tooltip="i:Q"),
     ]
     if numeric and own is not None:
-        rule = alt.Chart(alt.Data(values=[{"a": own}]))
+        rule = alt.Chart({"values": [{"a": own}]})
         layers.insert(0, rule.mark_rule(color="currentColor", strokeDash=[6, 4], aria=False).encode(x=across))
     chart = alt.layer(*layers, data=_POINTS).add_params(alt.param(name="yaxis", value="x0"))
     return _compiled(chart, text, rows)
@@ -156,7 +164,7 @@ def _limit_rule(limits: list[dict[str, Any]], side: str) -> Any:
     import altair as alt
 
     channel = {"x": alt.X, "y": alt.Y}[side]("at:Q", title=None)
-    data = alt.Chart(alt.Data(values=limits or [{"m": "", "at": 0}])).transform_filter(f"datum.m === {side}axis")
+    data = alt.Chart({"values": limits or [{"m": "", "at": 0}]}).transform_filter(f"datum.m === {side}axis")
     return data.mark_rule(color="currentColor", strokeDash=[6, 4], aria=False).encode(**{side: channel})
 
 

@@ -229,7 +229,9 @@ def frontier(certificate: Certificate, frame: pd.DataFrame) -> Row:
 
 
 def _alpha(alpha: Any) -> str:
-    return ", ".join(map(number, alpha)) if isinstance(alpha, Sequence) and not isinstance(alpha, str) else number(alpha)
+    return (
+        ", ".join(map(number, alpha)) if isinstance(alpha, Sequence) and not isinstance(alpha, str) else number(alpha)
+    )
 
 
 def mixtures(certificate: Certificate) -> Row | None:

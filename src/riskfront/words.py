@@ -36,7 +36,24 @@ NO_GUARANTEE = (
     "be broken on new data. Do not sign off on this page; use a guaranteed method such as pareto-testing."
 )
 
+_ASSUMPTIONS = (
+    (
+        "The examples were drawn independently of each other, and from the same source as the examples to come. "
+        "Near-duplicates, several examples of one person, or a choice of easy examples break this."
+    ),
+    (
+        "The source stays as it was. When users, inputs, or the labelling change, the limits may no longer hold: "
+        "calibrate again on recent examples."
+    ),
+    (
+        "The test examples played no part in making the settings: nothing was trained or tuned on them, and limits, delta "
+        "and seed were fixed before looking at the result. Running again with other seeds until something passes breaks it."
+    ),
+    "A limit speaks of the mean over many new examples (in each group, where it says so), not of each single example.",
+)
+
 P_VALUE_IN_WORDS: Mapping[str, str] = {
+    "auto": "exact binomial for 0/1 losses, betting for others",
     "binomial": "exact binomial",
     "betting": "betting",
     "hoeffding": "Hoeffding",
@@ -114,17 +131,7 @@ def assumptions(certificate: Certificate) -> list[str]:
         else f"The confidence speaks of this procedure: repeated on fresh data, at most {100 * delta:g} % of its "
         "certificates would break a limit. It holds for all certified settings together, so choosing among them is free."
     )
-    return [
-        sure,
-        "The examples were drawn independently of each other, and from the same source as the examples to come. "
-        "Near-duplicates, several examples of one person, or a choice of easy examples break this.",
-        "The source stays as it was. When users, inputs, or the labelling change, the limits may no longer hold: calibrate "
-        "again on recent examples.",
-        "The test examples played no part in making the settings: nothing was trained or tuned on them, and limits, delta and "
-        "seed were fixed before looking at the result. Running again with other seeds until something passes breaks it.",
-        "A limit speaks of the mean over many new examples (in each group, where it says so), not of each single example.",
-        *_bounded(certificate),
-    ]
+    return [sure, *_ASSUMPTIONS, *_bounded(certificate)]
 
 
 def _bounded(certificate: Certificate) -> list[str]:
@@ -136,9 +143,7 @@ def _bounded(certificate: Certificate) -> list[str]:
 def how_made(certificate: Certificate) -> dict[str, str]:
     """Facts on how the certificate was made, by name."""
     options = ", ".join(f"{name} = {setting_value(value)}" for name, value in certificate.parameters.items())
-    used = certificate.bounds["p_value_used"] if "p_value_used" in certificate.bounds else []
-    asked = [limit.p_value for limit in certificate.problem.limits]
-    p_values = list(dict.fromkeys(used)) or ["auto (binomial or betting)" if p == "auto" else p for p in asked]
+    p_values = certificate.bounds["p_value_used"].tolist() or [limit.p_value for limit in certificate.problem.limits]
     delta, total = certificate.problem.delta, certificate.n_opt + certificate.n_test
     split = (
         f"{number(certificate.n_opt)} examples to plan, {number(certificate.n_test)} to test, {number(total)} in all"
@@ -149,7 +154,9 @@ def how_made(certificate: Certificate) -> dict[str, str]:
         "Method": certificate.method + (f" ({options})" if options else ""),
         "In words": METHOD_IN_WORDS.get(certificate.method, "A method of your own."),
         "Guarantee": "yes" if certificate.guaranteed else "NO",
-        "Confidence": f"{100 * (1 - delta):g} % (delta = {delta:g})" if certificate.guaranteed else f"none (delta = {delta:g})",
+        "Confidence": f"{100 * (1 - delta):g} % (delta = {delta:g})"
+        if certificate.guaranteed
+        else f"none (delta = {delta:g})",
         "p-value": listed([P_VALUE_IN_WORDS.get(name, name) for name in dict.fromkeys(p_values)]),
         "Split": split,
         "Seed": "none: the parts were given" if certificate.seed is None else str(certificate.seed),
