@@ -19,7 +19,8 @@ STATUSES = ("explored", "on the front", "tested, not certified", "certified", "c
 _UNGUARANTEED = {"tested, not certified": "looked at, rejected", "certified": "accepted, no guarantee"}
 EXPLORED, FRONT, TESTED, CERTIFIED, CHOSEN = range(5)
 
-MOST_POINTS = 2000  # enough for a full picture, few enough to draw at once
+MOST_POINTS = 1500  # enough for a full picture, few enough to draw at once
+MOST_STEPS = 600
 _POOL = 10_000  # of more settings than this a random sample is spread out
 P_FLOOR = 1e-12  # smaller p-values are drawn here
 
@@ -128,7 +129,7 @@ def tradeoff_data(certificate: Certificate, *, most: int = MOST_POINTS) -> Trade
     return TradeOff(status_names(certificate), shown, values[kept], status[kept], step[kept], settings, counts)
 
 
-def path_data(certificate: Certificate, *, most: int = MOST_POINTS) -> TestingPath:
+def path_data(certificate: Certificate, *, most: int = MOST_STEPS) -> TestingPath:
     """The testing path, with p-values by limit."""
     path, problem = certificate.path, certificate.problem
     p_value, level = path["p_value"].to_numpy(dtype=float), path["level"].to_numpy(dtype=float)
@@ -177,7 +178,7 @@ def _spread(values: FloatArray, status: IntArray, most: int) -> IntArray:
     left = most
     for code in range(CHOSEN, -1, -1):
         members = np.flatnonzero(status == code)
-        share = left if code == EXPLORED else max(left // 2, 1)
+        share = max(left // 2, 1) if (status < code).any() else left
         pool = members if len(members) <= _POOL else np.sort(random.choice(members, _POOL, replace=False))
         finite = pool[np.isfinite(values[pool]).all(axis=1)]
         part = pool if len(pool) <= share else finite[pareto.thin(values[finite], share)]

@@ -75,7 +75,7 @@ def testing_path(data: TestingPath, text: str) -> dict[str, Any]:
     rows = _rows(["n", "p", "l"], np.column_stack([data.step, p_values, levels]), s=status)
     scale = alt.Scale(type="log", domain=[data.floor / 2, 1], nice=False, clamp=True)
     across = alt.X("n:Q", title="step", scale=alt.Scale(domain=[0.5, data.n_steps + 0.5], nice=False))
-    across = across.axis(format="d", grid=False, **_whole(data.n_steps))
+    across = across.axis(format=",d", grid=False, **_whole(data.n_steps))
     upwards = alt.Y("p:Q", title=None, scale=scale).axis(format="~g", values=_powers(data.floor), tickCount=10)
     base = alt.Chart().encode(x=across)
     layers = [

@@ -21,7 +21,7 @@ from riskfront.words import number, setting_value
 _MOST_GROUPS = 12
 _MOST_CHOSEN = 25
 _MOST_STEPS = 100
-_TARGETS = 41
+_TARGETS = 25
 
 Row = dict[str, Any]
 

@@ -121,6 +121,6 @@ function copies() {
 copies();
 if (data.mixture) mix(data.mixture);
 Promise.all(Object.entries(data.charts).map(([name, chart]) => draw(name, chart))).then(() => {
-  document.documentElement.dataset.ready = "yes";
+  document.documentElement.dataset.ready = performance.now(); // ms since the page began to load
 });
 window.riskfrontViews = views;
