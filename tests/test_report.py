@@ -188,6 +188,27 @@ def test_the_command_repeats_the_certificate(name: str) -> None:
     assert again.to_dict() == certificate(name).to_dict()
 
 
+def test_frontier_over_several_limits_is_in_the_order_given() -> None:
+    alphas = [(0.04, 0.15), (0.001, 0.1), (0.06, 0.2)]
+    found = report_values.frontier(
+        certificate("two"), rf.frontier(certificates.table(), certificates.problem("two"), alphas)
+    )
+    assert not found["numeric"]
+    assert list(dict.fromkeys(found["alphas"])) == ["0.04, 0.15", "0.06, 0.2"]
+    assert found["empty"] == ["0.001, 0.1"]
+    assert sum(found["first"]) == 2
+    assert len(found["tips"]["rows"]) == len(found["alphas"]) == len(found["values"])
+
+
+def test_separate_test_data_are_said(pages: dict[str, str]) -> None:
+    opt, test = certificates.table().split(0.3, seed=1)
+    of = rf.certify(rf.ParetoTesting().plan(opt, certificates.problem("one")), test, certificates.problem("one"))
+    assert words.how_made(of)["Seed"] == "none: the parts were given"
+    names = {"opt": opt, "test": test}
+    exec(words.python_command(of), names)
+    assert names["certificate"].to_dict() == of.to_dict()  # type: ignore[attr-defined]
+
+
 def test_mixtures_are_those_of_the_certificate() -> None:
     of = certificate("three")
     found = report_values.mixtures(of)

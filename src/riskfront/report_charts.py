@@ -128,21 +128,17 @@ def _stop(stopped: int, n_steps: int, across: Any) -> list[Any]:
 
 
 def frontier(
-    alphas: Sequence[Any], values: np.ndarray[Any, Any], first: Sequence[bool], own: float | None, text: str
+    alphas: Sequence[float | str], values: np.ndarray[Any, Any], first: Sequence[bool], own: float | None, text: str
 ) -> dict[str, Any]:
     """The chosen settings for each alpha; ``yaxis`` is set by the page. ``own``: the alpha of this certificate."""
     import altair as alt
 
-    numeric = all(isinstance(alpha, int | float) for alpha in alphas)
     fields = [f"x{index}" for index in range(values.shape[1])]
     rows = _rows(fields, values, s=[CHOSEN] * len(values))
     for row, alpha, best in zip(rows, alphas, first, strict=True):
-        row.update(a=alpha if numeric else str(alpha), b=bool(best))
-    across = (
-        _free(alt.X("a:Q"), "limit (alpha)")
-        if numeric
-        else alt.X("a:O", sort=None, title="limits (alpha)").axis(labelAngle=0)
-    )
+        row.update(a=alpha, b=bool(best))
+    numeric = not any(isinstance(alpha, str) for alpha in alphas)
+    across = _free(alt.X("a:Q"), None) if numeric else alt.X("a:O", sort=None, title=None).axis(labelAngle=0)
     base = alt.Chart().transform_calculate(y="datum[yaxis]").transform_filter("isValid(datum.y)").encode(x=across)
     upwards = _free(alt.Y("y:Q"), None)
     mark = {**_mark(CHOSEN), "size": 130}

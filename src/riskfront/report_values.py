@@ -214,13 +214,15 @@ def frontier(certificate: Certificate, frame: pd.DataFrame) -> Row:
     passed = frame[frame["n_certified"] > 0]
     alphas = [plain(alpha) for alpha in passed["alpha"]]
     values = passed[[measure.name for measure in shown]].to_numpy(dtype=float)
+    numeric = all(isinstance(alpha, int | float) for alpha in alphas)
     tips = []
     for alpha, row, record in zip(alphas, values.tolist(), passed.to_dict("records"), strict=True):
         setting = [setting_value(plain(record[column])) for column in settings.values()]
         tips.append([f"limit {_alpha(alpha)}", *setting, *map(number, row)])
     return {
         "measures": shown,
-        "alphas": alphas if all(isinstance(alpha, int | float) for alpha in alphas) else [*map(_alpha, alphas)],
+        "numeric": numeric,
+        "alphas": alphas if numeric else [*map(_alpha, alphas)],
         "values": values,
         "first": [index == 0 or alphas[index] != alphas[index - 1] for index in range(len(alphas))],
         "empty": [_alpha(plain(alpha)) for alpha in frame.loc[frame["n_certified"] == 0, "alpha"]],

@@ -142,7 +142,8 @@ def _bounded(certificate: Certificate) -> list[str]:
 
 def how_made(certificate: Certificate) -> dict[str, str]:
     """Facts on how the certificate was made, by name."""
-    options = ", ".join(f"{name} = {setting_value(value)}" for name, value in certificate.parameters.items())
+    given = {name: value for name, value in certificate.parameters.items() if value is not None}
+    options = ", ".join(f"{name} = {setting_value(value)}" for name, value in given.items())
     p_values = certificate.bounds["p_value_used"].tolist() or [limit.p_value for limit in certificate.problem.limits]
     delta, total = certificate.problem.delta, certificate.n_opt + certificate.n_test
     split = (
