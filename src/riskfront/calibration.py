@@ -50,7 +50,13 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
     """
     if test.n_examples == 0:
         raise InvalidInputError("testing needs at least one example; the test part has none.")
-    evidence = Evidence(problem, test)
+    if plan.method.opt_fraction > 0 and test.shares_examples(plan.opt):
+        raise InvalidInputError(
+            "the test examples must have had no part in the plan; some of them are opt examples too. "
+            "Split the table first: opt, test = table.split(method.opt_fraction)."
+        )
+    # a group that only the opt data has seen must hold too: without test examples it cannot be certified
+    evidence = Evidence(problem, test if test.same_settings(plan.opt) else test.with_groups_of(plan.opt))
     decision = decide(plan, evidence)
     columns = _setting_columns(test, problem)
     return Certificate(
@@ -91,7 +97,7 @@ def frontier(
         stricter = problem.at(alpha)
         evidence = Evidence(stricter, test)
         decision = decide(planner.plan(opt, stricter), evidence)
-        frame = _path(evidence, decision, _setting_columns(test, stricter))
+        frame = _path(evidence, decision, _setting_columns(test, stricter, ("alpha", "n_certified")))
         frame = frame[frame["chosen"] > 0].sort_values("chosen").drop(columns=["certified", "chosen"])
         frame.insert(0, "alpha", [alpha] * len(frame))
         frame.insert(1, "n_certified", int(decision.certified.sum()))
@@ -137,15 +143,16 @@ def _differences(where: str, computed: Any, claimed: Any) -> list[str]:
     return [] if same else [f"{where} is {claimed!r}, recomputed {computed!r}"]
 
 
-def _setting_columns(table: LossTable, problem: Problem) -> dict[str, str]:
+def _setting_columns(table: LossTable, problem: Problem, also: Sequence[str] = ()) -> dict[str, str]:
     """Setting name -> column; a setting with the name of another column is told apart."""
     taken = {
         *problem.limit_names,
         *(o.name for o in problem.objectives),
         "p_value",
         "level",
-        "certified",
-        "chosen",
+        *(f"p_value {name}" for name in problem.limit_names),
+        *("certified", "chosen", "planned", "weight"),
+        *also,
     }
     return {name: f"setting {name}" if name in taken else name for name in table.config_names}
 

@@ -52,10 +52,11 @@ def settings(configs: Sequence[Mapping[str, Any]] | pd.DataFrame) -> pd.DataFram
     for name in frame.columns:
         for index, value in enumerate(frame[name]):
             if not isinstance(plain(value), str | int | float | bool) or (
-                isinstance(value, float) and math.isnan(value)
+                isinstance(plain(value), float) and not math.isfinite(value)
             ):
                 raise InvalidInputError(
-                    f"setting values must be numbers, texts or booleans; got {value!r} for '{name}' in setting {index}."
+                    f"setting values must be finite numbers, texts or booleans; got {plain(value)!r} for '{name}' in setting "
+                    f"{index}. Write a number or a text that means the same."
                 )
     repeated = frame.duplicated(keep="first").to_numpy()
     if repeated.any():
@@ -110,7 +111,11 @@ def groups(name: str, values: npt.ArrayLike, n_examples: int) -> Groups:
     if (codes < 0).any():
         missing = int(np.argmax(codes < 0))
         raise InvalidInputError(f"group '{name}' must have a value for every example; example {missing} has none.")
-    return Groups(tuple(plain(level) for level in levels), codes.astype(np.int64))
+    names = (plain(level) for level in levels)
+    return Groups(
+        tuple(level if isinstance(level, str | int | float | bool) else str(level) for level in names),
+        codes.astype(np.int64),
+    )
 
 
 def plain(value: Any) -> Any:

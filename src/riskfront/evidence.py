@@ -71,13 +71,13 @@ class LimitTest:
                 f"the limit on '{limit.loss}' must lie strictly between its bounds ({low:g}, {high:g}); got {limit.value:g}."
             )
         above = limit.value - low if limit.at_least is None else high - limit.value
-        countable = table.is_binary(limit.loss) and not limit.padded
+        countable = table.is_binary(limit.loss) and (low, high) == (0, 1) and not limit.padded
         p_value = limit.p_value if limit.p_value != "auto" else "binomial" if countable else "betting"
         if p_value == "binomial" and not countable:
             hint = " It holds only 0 and 1: store it as booleans or integers." if table.looks_binary(limit.loss) else ""
             raise InvalidInputError(
-                f"the binomial test needs a 0/1 loss that is not padded; '{limit.loss}' is not declared so.{hint} "
-                "Otherwise use p_value='betting'."
+                f"the binomial test needs a 0/1 loss with bounds (0, 1) that is not padded; '{limit.loss}' is not declared so."
+                f"{hint} Otherwise use p_value='betting'."
             )
         return cls(limit, low, high, above / (high - low), p_value, delta)
 

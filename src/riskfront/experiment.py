@@ -18,10 +18,11 @@ from riskfront.arrays import BoolArray, IntArray
 from riskfront.decision import Decision, decide
 from riskfront.errors import InvalidInputError
 from riskfront.evidence import Evidence
-from riskfront.methods import METHODS, Method, make_method
+from riskfront.methods import METHODS, Method, make_method, parameters
 from riskfront.problem import Problem
 from riskfront.table import LossTable
 
+_STREAM = 0x74726961  # the draws are independent of data that someone simulated with the same seed
 _BATCH = 100  # trials whose sums are computed together
 
 
@@ -59,6 +60,7 @@ def run(
     """
     size = _calibration_size(table, calibration, replace)
     planners = [make_method(method) for method in methods]
+    labels = _labels(planners)
     problems = [
         (p_value, alpha, _variant(problem, p_value, alpha))
         for p_value in p_values
@@ -70,10 +72,14 @@ def run(
         for trial, parts in zip(numbers, _draw(table, numbers, size, planners, replace, seed), strict=True):
             for p_value, alpha, variant in problems:
                 judge = Evidence(variant, parts.judge)
-                for planner in planners:
+                for label, planner in zip(labels, planners, strict=True):
                     opt, test = parts.split(planner)
-                    decision = decide(planner.plan(opt, variant), Evidence(variant, test))
-                    row = {"method": planner.name, "p_value": p_value, "alpha": alpha, "trial": trial}
+                    plan = planner.plan(opt, variant)
+                    for term in variant.terms:  # one read of the planned settings serves every alpha
+                        test.totals(term, plan.rows)
+                        parts.judge.totals(term, plan.rows)
+                    decision = decide(plan, Evidence(variant, test))
+                    row = {"method": label, "p_value": p_value, "alpha": alpha, "trial": trial}
                     rows.append(row | _judged(decision, judge))
     return pd.DataFrame(rows)
 
@@ -86,6 +92,17 @@ def summarize(results: pd.DataFrame) -> pd.DataFrame:
     order = {name: position for position, name in enumerate(dict.fromkeys(results["method"]))}
     means = numbers.groupby(keys, sort=False, dropna=False).mean().reset_index()
     return means.sort_values("method", key=lambda names: names.map(order), kind="stable", ignore_index=True)
+
+
+def _labels(planners: Sequence[Method]) -> list[str]:
+    """The names of the methods; where one is given more than once, with the parameters that tell them apart."""
+    labels = []
+    for planner in planners:
+        twins = [parameters(other) for other in planners if other.name == planner.name]
+        own = parameters(planner)
+        apart = [f"{key}={own[key]}" for key in own if any(twin[key] != own[key] for twin in twins)]
+        labels.append(f"{planner.name} ({', '.join(apart)})" if apart else planner.name)
+    return labels
 
 
 class _Trial:
@@ -105,7 +122,7 @@ def _draw(
     samples: list[IntArray] = []
     rests: list[npt.ArrayLike] = []
     for trial in trials:
-        random = np.random.default_rng([seed, trial])
+        random = np.random.default_rng([_STREAM, seed, trial])
         if replace:
             samples.append(random.integers(0, table.n_examples, size))
         else:

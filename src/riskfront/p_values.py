@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincc, betaincinv, xlogy
+from scipy.special import betaincc, betainccinv, xlogy
 
 from riskfront.arrays import Array, BoolArray, FloatArray
 
@@ -143,7 +143,8 @@ def binomial_upper_bound(total: npt.ArrayLike, n: npt.ArrayLike, level: npt.Arra
     """The smallest alpha that ``binomial`` rejects at ``level`` (Clopper and Pearson's one-sided bound); 1 if none."""
     total, n, level = _as_floats(total, n, level)
     inside = total < n
-    bound = betaincinv(np.where(inside, total, 0.0) + 1.0, np.where(inside, n - total, 1.0), 1 - level)
+    # the complement form again: 1 - level would be 1 at the tiny levels far out on a graph
+    bound = betainccinv(np.where(inside, total, 0.0) + 1.0, np.where(inside, n - total, 1.0), level)
     return np.where(inside, bound, 1.0)
 
 

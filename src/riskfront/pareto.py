@@ -42,9 +42,11 @@ def thin(values: npt.ArrayLike, most: int) -> IntArray:
         raise InvalidInputError(f"the largest size of a front must be at least 1; got {most}.")
     if len(points) <= most:
         return np.arange(len(points))
-    finite = np.where(np.isfinite(points), points, np.nan)
-    low, high = np.nanmin(finite, axis=0), np.nanmax(finite, axis=0)
-    unit = np.nan_to_num((finite - low) / np.where(high > low, high - low, 1.0), nan=2.0)
+    finite = np.isfinite(points)
+    low = np.min(points, axis=0, where=finite, initial=np.inf)
+    spread = np.max(points, axis=0, where=finite, initial=-np.inf) - low
+    offset = np.subtract(points, low, out=np.zeros(points.shape), where=finite)
+    unit = np.where(finite, offset / np.where(spread > 0, spread, 1.0), 2.0)  # what is infinite lies past all the rest
     taken = list(dict.fromkeys(np.argmin(unit, axis=0).tolist()))[:most]
     distance = np.full(len(points), np.inf)
     for index in taken:

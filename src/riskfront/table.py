@@ -6,6 +6,7 @@ limit. Parts of a table (the opt and test halves of a split) share its arrays an
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -19,8 +20,10 @@ from riskfront.columns import Groups
 from riskfront.errors import InvalidInputError
 from riskfront.fingerprint import fingerprint
 from riskfront.sums import PartialTotals, Rows, Term, Totals, weighted_sums
+from riskfront.table_file import TableParts, read_parts, write_parts
 
 T = TypeVar("T")
+_STREAM = 0x7269736B  # sets the random numbers of splits apart from those of anyone else who uses the same seed
 _MANY = 8  # one in this many settings is enough to make the sums of all of them worth computing together
 
 
@@ -128,6 +131,11 @@ class LossTable:
             )
         return self._bounds.get(name, (0.0, 1.0))
 
+    @property
+    def declared_bounds(self) -> dict[str, tuple[float, float]]:
+        """The bounds that were given, by loss."""
+        return dict(self._bounds)
+
     def is_binary(self, name: str) -> bool:
         """Whether a loss was declared 0/1: boolean, or integer with bounds (0, 1). Rests on the type, never on the values."""
         return bool(self._column(name).dtype == np.bool_)
@@ -159,8 +167,8 @@ class LossTable:
         return self.subset(order[:n_opt]), self.subset(order[n_opt:])
 
     def subset(self, examples: npt.ArrayLike) -> LossTable:
-        """The part with these examples, by position, in this order; repetitions are allowed (a bootstrap sample)."""
-        chosen = np.asarray(examples, dtype=np.int64)
+        """The part with these examples, by mask or by position, in this order; repetitions are allowed (a bootstrap sample)."""
+        chosen = _positions(examples, self.n_examples, "example")
         if chosen.size and not (chosen.min() >= 0 and chosen.max() < self.n_examples):
             raise InvalidInputError(
                 f"examples must lie in 0..{self.n_examples - 1}; got {chosen.min()}..{chosen.max()}."
@@ -176,8 +184,8 @@ class LossTable:
         return tables
 
     def select(self, rows: npt.ArrayLike) -> LossTable:
-        """The table of these settings only, by position."""
-        chosen = np.asarray(rows, dtype=np.int64)
+        """The table of these settings only, by position or by mask."""
+        chosen = _positions(rows, self.n_configs, "setting")
         table = self._part(self._examples)
         table._shared = {}
         table._configs = self._configs.iloc[chosen].reset_index(drop=True)
@@ -208,6 +216,27 @@ class LossTable:
     def same_settings(self, other: LossTable) -> bool:
         """Whether two tables are parts of one table, so that their rows correspond."""
         return self._configs is other._configs
+
+    def shares_examples(self, other: LossTable) -> bool:
+        """Whether two parts of one table have an example in common."""
+        if self._losses is not other._losses:
+            return False
+        if self._examples is None or other._examples is None:
+            return self.n_examples > 0 and other.n_examples > 0
+        mine = np.zeros(self._n_stored, dtype=bool)
+        mine[self._examples] = True
+        return bool(mine[other._examples].any())
+
+    def with_groups_of(self, other: LossTable) -> LossTable:
+        """The same data; groups that only another table has seen are known here too, without examples."""
+        known = dict(self._groups)
+        for name in self._groups.keys() & other._groups.keys():
+            levels, codes = known[name].levels, known[name].codes
+            unseen = tuple(level for level in other._groups[name].levels if level not in levels)
+            known[name] = Groups(levels + unseen, codes)
+        table = self._part(self._examples)
+        table._groups = known
+        return table
 
     # ---------------------------------------------------------------- sums
 
@@ -302,6 +331,22 @@ class LossTable:
             raise InvalidInputError(checked.unknown(name, list(known), kind))
         return name
 
+    # ---------------------------------------------------------------- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to one Parquet file."""
+        losses = {name: self.losses(name) for name in self._losses}
+        groups = {name: self.group(name) for name in self._groups}
+        write_parts(TableParts(self._configs, losses, groups, self._bounds), path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LossTable:
+        """Read a file that ``save`` wrote."""
+        parts = read_parts(path)
+        table = cls(parts.configs, parts.losses, bounds=parts.bounds)
+        table._groups = dict(parts.groups)
+        return table
+
     # ---------------------------------------------------------------- identity
 
     @property
@@ -322,9 +367,25 @@ class LossTable:
         return fingerprint(description, arrays)
 
 
+def _positions(given: npt.ArrayLike, n: int, kind: str) -> IntArray:
+    """Positions as they are, or those where a mask is True."""
+    array = np.asarray(given)
+    if array.dtype == np.bool_:
+        if array.shape != (n,):
+            raise InvalidInputError(f"a mask must have one value for each of {n} {kind}s; got shape {array.shape}.")
+        array = np.flatnonzero(array)
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
 def permutation(n: int, seed: int) -> IntArray:
-    """0..n-1 in a random order that is the same in every version of numpy."""
-    return np.argsort(np.random.PCG64(seed).random_raw(n), kind="stable")
+    """0..n-1 in a random order that is the same in every version of numpy.
+
+    The stream is riskfront's own. With the plain stream of the seed, data simulated by ``default_rng(seed)`` would be split
+    by the very numbers they were made of: all losses of the first setting into one part.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidInputError(f"seed must be a whole number of at least 0; got {seed!r}.")
+    return np.argsort(np.random.PCG64(np.random.SeedSequence([_STREAM, int(seed)])).random_raw(n), kind="stable")
 
 
 class _Batch:
