@@ -94,6 +94,19 @@ class LossTable:
             f"{self.n_examples:,} examples; losses {', '.join(self._losses)}{groups})"
         )
 
+    def _repr_html_(self) -> str:
+        from riskfront import views
+
+        rows = [[name, "0/1" if self.is_binary(name) else "number", *self._ranges[name]] for name in self._losses]
+        groups = [[name, len(self.group(name).levels)] for name in self._groups]
+        return views.card(
+            "LossTable",
+            {"settings": self.n_configs, "examples": self.n_examples},
+            views.table("Losses", ["name", "kind", "smallest", "largest"], rows),
+            views.table("Groups", ["name", "levels"], groups) if groups else "",
+            views.frame("Settings", self._configs),
+        )
+
     def config(self, row: int) -> dict[str, Any]:
         """One setting as plain Python values."""
         return {str(name): checked.plain(self._configs[name].iloc[row]) for name in self._configs.columns}
