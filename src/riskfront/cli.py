@@ -77,7 +77,7 @@ def calibrate(
     if out is not None:
         certificate.save(out)
     if report is not None:
-        _write_report(certificate, report)
+        rf.write_report(certificate, report, command=shlex.join(["riskfront", *sys.argv[1:]]))
     _show(certificate, as_json, written=[path for path in (out, report) if path is not None])
     return 0 if certificate else 1
 
@@ -235,7 +235,7 @@ def report(
 ) -> int:
     """Write the report page of a certificate."""
     _must_be_writable(out)
-    _write_report(rf.Certificate.load(certificate), out)
+    rf.write_report(rf.Certificate.load(certificate), out)
     make_console().print(f"Wrote {out}", markup=False)
     return 0
 
@@ -333,12 +333,6 @@ def _must_be_writable(*paths: Path | None) -> None:
     for path in paths:
         if path is not None:
             files.check_writable(path)
-
-
-def _write_report(certificate: rf.Certificate, path: Path) -> None:
-    from riskfront.report import write_report  # loads the plotting library
-
-    write_report(certificate, path, command=shlex.join(["riskfront", *sys.argv[1:]]))
 
 
 def _show(certificate: rf.Certificate, as_json: bool, written: Sequence[Path] = ()) -> None:
