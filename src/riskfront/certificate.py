@@ -116,6 +116,26 @@ class Certificate:
         best = f", best {self.config}" if self else ""
         return f"Certificate({self.method}: {count} of {len(self.path)} tested settings certified{best})"
 
+    def _repr_html_(self) -> str:
+        from riskfront import views
+
+        facts = {
+            "method": self.method if self.guaranteed else f"{self.method} (NO GUARANTEE)",
+            "tested": len(self.path),
+            "certified": int(self.path["certified"].sum()),
+            "examples": f"{self.n_opt:,} to plan, {self.n_test:,} to test",
+        }
+        if not self:
+            return views.card("Nothing certified", facts, note=self.verdict())
+        best = self.bounds[self.bounds["chosen"] == 1].drop(columns=["chosen", "p_value_used"])
+        return views.card(
+            "Certificate" if self.guaranteed else "No guarantee",
+            facts,
+            views.frame("Chosen, best first", self.chosen),
+            views.frame("Limits at the best setting", best),
+            note=self.verdict(),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "schema": "riskfront.certificate",
@@ -206,7 +226,7 @@ def _in_words(limit: Any) -> str:
     value = f"{100 * limit.value:g} %" if 0 < abs(limit.value) < 1 and limit.quantile is None else f"{limit.value:g}"
     name = limit.loss if limit.quantile is None else f"the {limit.quantile:g}-quantile of {limit.loss}"
     name += f" in every {limit.per}" if limit.per else ""
-    name += f" among examples with {limit.given}" if limit.given else ""
+    name += f" given {limit.given}" if limit.given else ""
     return f"{name} {side} {value}"
 
 

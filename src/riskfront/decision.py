@@ -43,7 +43,7 @@ def decide(plan: Plan, evidence: Evidence) -> Decision:
         p_values = evidence.p_values(rows)
     combined = p_values.max(axis=1)
     levels = plan.procedure.levels(combined, delta)
-    certified = plan.procedure.reject(combined, delta)
+    certified = combined <= levels  # what a level means; never true where it is nan
     return Decision(rows, p_values, levels, certified, _choose(evidence, rows, combined, certified))
 
 

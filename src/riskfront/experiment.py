@@ -74,7 +74,11 @@ def run(
                 judge = Evidence(variant, parts.judge)
                 for label, planner in zip(labels, planners, strict=True):
                     opt, test = parts.split(planner)
-                    decision = decide(planner.plan(opt, variant), Evidence(variant, test))
+                    plan = planner.plan(opt, variant)
+                    for term in variant.terms:  # one read of the planned settings serves every alpha
+                        test.totals(term, plan.rows)
+                        parts.judge.totals(term, plan.rows)
+                    decision = decide(plan, Evidence(variant, test))
                     row = {"method": label, "p_value": p_value, "alpha": alpha, "trial": trial}
                     rows.append(row | _judged(decision, judge))
     return pd.DataFrame(rows)

@@ -19,7 +19,7 @@ class Procedure(Protocol):
         """Whether hypotheses after the first failure are never looked at, so that they need not be evaluated."""
 
     def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
-        """The level at which each hypothesis is finally judged; nan where it is never reached."""
+        """The level at which each hypothesis is finally judged: rejected exactly if p <= level. nan where none is reached."""
 
     def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
         """Which hypotheses are rejected."""

@@ -6,7 +6,7 @@ along each of its edges e to the node ``targets[e]``; the edges of node i are th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +27,7 @@ class Graph:
     targets: IntArray
     transitions: FloatArray
     _stages: list[_Stage] | None = field(init=False, repr=False)
+    _edges: list[tuple[int, int, float]] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         sources = np.repeat(np.arange(self.weights.size), np.diff(self.starts))
@@ -42,7 +43,10 @@ class Graph:
             )
         if np.any(sources == self.targets):
             raise InvalidInputError("a graph must have no edge from a node to itself; remove it.")
-        object.__setattr__(self, "_stages", _stages(sources, self.targets, self.transitions, self.weights.size))
+        stages = _stages(sources, self.targets, self.transitions, self.weights.size)
+        narrow = stages is not None and len(stages) * _NARROW > self.weights.size
+        object.__setattr__(self, "_stages", stages)
+        object.__setattr__(self, "_edges", _in_order(stages) if stages is not None and narrow else None)
 
     def final_weights(self, p_values: FloatArray, delta: float) -> FloatArray:
         """The share of delta at which each node is finally judged; nan where no budget ever arrives.
@@ -56,8 +60,8 @@ class Graph:
             )
         if self._stages is None:
             weights = _test_any_graph(self, p_values, delta)
-        elif len(self._stages) * _NARROW > self.weights.size:
-            weights = _test_narrow(self._stages, self.weights, p_values, delta)
+        elif self._edges is not None:
+            weights = _test_narrow(self._edges, self.weights, p_values, delta)
         else:
             weights = _test_wide(self._stages, self.weights, p_values, delta)
         # an exact zero p-value (an underflow, say) must not be rejected by a node that holds no budget
@@ -71,9 +75,6 @@ class _Stage:
     sources: IntArray
     targets: IntArray
     transitions: FloatArray
-
-    def edges(self) -> Iterator[tuple[int, int, float]]:
-        return zip(self.sources.tolist(), self.targets.tolist(), self.transitions.tolist(), strict=True)
 
 
 def _stages(sources: IntArray, targets: IntArray, transitions: FloatArray, n: int) -> list[_Stage] | None:
@@ -110,14 +111,23 @@ def _test_wide(stages: list[_Stage], start: FloatArray, p_values: FloatArray, de
     return weights
 
 
-def _test_narrow(stages: list[_Stage], start: FloatArray, p_values: FloatArray, delta: float) -> FloatArray:
+def _test_narrow(
+    edges: list[tuple[int, int, float]], start: FloatArray, p_values: FloatArray, delta: float
+) -> FloatArray:
     """The same pass edge by edge, for graphs such as chains whose stages hold too few nodes to be worth an array."""
     weights, p = start.tolist(), p_values.tolist()
-    for stage in stages:
-        for source, target, transition in stage.edges():
-            if p[source] <= delta * weights[source]:
-                weights[target] += weights[source] * transition
+    for source, target, transition in edges:
+        if p[source] <= delta * weights[source]:
+            weights[target] += weights[source] * transition
     return np.asarray(weights)
+
+
+def _in_order(stages: list[_Stage]) -> list[tuple[int, int, float]]:
+    return [
+        edge
+        for s in stages
+        for edge in zip(s.sources.tolist(), s.targets.tolist(), s.transitions.tolist(), strict=True)
+    ]
 
 
 def _test_any_graph(graph: Graph, p_values: FloatArray, delta: float) -> FloatArray:

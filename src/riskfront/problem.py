@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from riskfront import p_values
@@ -118,6 +118,9 @@ class Limit:
         sign = "<=" if self.at_least is None else ">="
         return f"{self.name} {sign} {self.value:g}"
 
+    def __repr__(self) -> str:
+        return _short_repr(self)
+
     @property
     def term(self) -> Term:
         """What is averaged to test this limit."""
@@ -137,6 +140,9 @@ class Objective:
     def name(self) -> str:
         name = self.loss + (f" per {self.per}" if self.per else "")
         return name + (f" given {self.given}" if self.given else "")
+
+    def __repr__(self) -> str:
+        return _short_repr(self)
 
     @property
     def term(self) -> Term:
@@ -254,9 +260,35 @@ class Problem:
             data["delta"],
         )
 
+    def __repr__(self) -> str:
+        sides = ""
+        for side in (False, True):
+            named = [o if o.per or o.given else o.loss for o in self.objectives if o.maximize is side]
+            sides += f", {'maximize' if side else 'minimize'}={named!r}" if named else ""
+        return f"Problem({list(self.limits)!r}{sides}, delta={self.delta!r})"
+
+    def _repr_html_(self) -> str:
+        from riskfront import views
+
+        rows = [[limit.name, "at most" if limit.at_least is None else "at least", limit.value] for limit in self.limits]
+        goals = [["maximise" if o.maximize else "minimise", o.name] for o in self.objectives]
+        return views.card(
+            "Problem",
+            {"confidence": f"{100 * (1 - self.delta):g} %", "delta": self.delta},
+            views.table("Limits that hold together", ["what", "side", "limit"], rows),
+            views.table("Free objectives", ["goal", "what"], goals),
+        )
+
     def __str__(self) -> str:
         goals = [f"{'maximize' if o.maximize else 'minimize'} {o.name}" for o in self.objectives]
         return f"{', '.join(map(str, self.limits))} together with probability at least {1 - self.delta:g}; {', '.join(goals)}"
+
+
+def _short_repr(record: Limit | Objective) -> str:
+    """Python that makes it again, without the defaults."""
+    named = [part for part in fields(record)[1:] if getattr(record, part.name) != part.default]
+    inner = [repr(record.loss), *(f"{part.name}={getattr(record, part.name)!r}" for part in named)]
+    return f"{type(record).__name__}({', '.join(inner)})"
 
 
 def _objectives(names: str | Sequence[str | Objective], *, maximize: bool) -> list[Objective]:

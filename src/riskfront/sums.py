@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 
 Rows = IntArray | slice
 _BLOCK_BYTES = 1 << 22  # rows are converted to floats in blocks that stay in the processor's cache
+_MANY_BLOCKS = 8  # fewer are done before the threads have started
 _EXACT_SINGLE = 1 << 24  # every count below this is exact in single precision
 
 
@@ -77,7 +82,8 @@ def weighted_sums(
     factors = weights.astype(kind)
     total = np.empty((len(rows), weights.shape[1]), dtype=np.int64 if binary else np.float64)
     n = np.empty(total.shape, dtype=np.int64) if condition else weights.sum(axis=0, dtype=np.int64)[None, :]
-    for block in row_blocks(len(rows), len(weights) * factors.itemsize):
+
+    def add(block: slice) -> None:
         at: Rows = block if isinstance(rows, range) else rows[block]
         floats = values(at).astype(kind)
         if condition:
@@ -86,7 +92,33 @@ def weighted_sums(
             floats *= kept
         product = floats @ factors
         total[block] = np.rint(product) if binary else product
+
+    _for_each(add, list(row_blocks(len(rows), len(weights) * factors.itemsize)))
     return Totals(n, total)
+
+
+def _for_each(function: Callable[[slice], None], blocks: list[slice]) -> None:
+    """Run over blocks of rows, on all cores when there are many.
+
+    The cores share the blocks, not each matrix product: then the conversion to floats is shared too, and other work on the
+    machine does not make the threads of the linear-algebra library wait for each other.
+    """
+    with _linear_algebra().limit(limits=1, user_api="blas"):
+        if len(blocks) < _MANY_BLOCKS:
+            for block in blocks:
+                function(block)
+        else:
+            with ThreadPoolExecutor(max_workers=_cores()) as pool:
+                list(pool.map(function, blocks))
+
+
+@lru_cache(maxsize=1)
+def _linear_algebra() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through every loaded library: once is enough
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def row_blocks(rows: int, row_bytes: int) -> Iterator[slice]:

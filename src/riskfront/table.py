@@ -6,6 +6,7 @@ limit. Parts of a table (the opt and test halves of a split) share its arrays an
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from riskfront.columns import Groups
 from riskfront.errors import InvalidInputError
 from riskfront.fingerprint import fingerprint
 from riskfront.sums import PartialTotals, Rows, Term, Totals, weighted_sums
+from riskfront.table_file import TableParts, read_parts, write_parts
 
 T = TypeVar("T")
 _STREAM = 0x7269736B  # sets the random numbers of splits apart from those of anyone else who uses the same seed
@@ -92,6 +94,19 @@ class LossTable:
             f"{self.n_examples:,} examples; losses {', '.join(self._losses)}{groups})"
         )
 
+    def _repr_html_(self) -> str:
+        from riskfront import views
+
+        rows = [[name, "0/1" if self.is_binary(name) else "number", *self._ranges[name]] for name in self._losses]
+        groups = [[name, len(self.group(name).levels)] for name in self._groups]
+        return views.card(
+            "LossTable",
+            {"settings": self.n_configs, "examples": self.n_examples},
+            views.table("Losses", ["name", "kind", "smallest", "largest"], rows),
+            views.table("Groups", ["name", "levels"], groups) if groups else "",
+            views.frame("Settings", self._configs),
+        )
+
     def config(self, row: int) -> dict[str, Any]:
         """One setting as plain Python values."""
         return {str(name): checked.plain(self._configs[name].iloc[row]) for name in self._configs.columns}
@@ -115,6 +130,11 @@ class LossTable:
                 f"Declare the range it can take, for example bounds={{'{name}': (low, high)}}."
             )
         return self._bounds.get(name, (0.0, 1.0))
+
+    @property
+    def declared_bounds(self) -> dict[str, tuple[float, float]]:
+        """The bounds that were given, by loss."""
+        return dict(self._bounds)
 
     def is_binary(self, name: str) -> bool:
         """Whether a loss was declared 0/1: boolean, or integer with bounds (0, 1). Rests on the type, never on the values."""
@@ -310,6 +330,22 @@ class LossTable:
         if name not in known:
             raise InvalidInputError(checked.unknown(name, list(known), kind))
         return name
+
+    # ---------------------------------------------------------------- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to one Parquet file."""
+        losses = {name: self.losses(name) for name in self._losses}
+        groups = {name: self.group(name) for name in self._groups}
+        write_parts(TableParts(self._configs, losses, groups, self._bounds), path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LossTable:
+        """Read a file that ``save`` wrote."""
+        parts = read_parts(path)
+        table = cls(parts.configs, parts.losses, bounds=parts.bounds)
+        table._groups = dict(parts.groups)
+        return table
 
     # ---------------------------------------------------------------- identity
 

@@ -14,7 +14,7 @@ from riskfront.evidence import Evidence
 from riskfront.fwer import FixedSequence
 from riskfront.methods.plan import Plan, check_fraction
 from riskfront.problem import Problem
-from riskfront.table import LossTable
+from riskfront.table import LossTable, permutation
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,16 @@ class SplitFST:
 
 
 def _nearest(p_values: FloatArray, betas: FloatArray) -> IntArray:
-    """For each beta the first setting with the smallest infinity norm of p - beta; p_values is (settings, limits)."""
+    """For each beta a setting with the smallest infinity norm of p - beta; p_values is (settings, limits).
+
+    Many settings share a p-value. Their order in the table (a grid starts with its most expensive settings) must not decide
+    between them, so ties go to the first in a fixed random order.
+    """
+    order = permutation(len(p_values), seed=0)
     # max_i |p_i - beta| = max(max_i p_i - beta, beta - min_i p_i): only the extremes count
-    low, high = p_values.min(axis=1), p_values.max(axis=1)
-    return np.concatenate([np.maximum(high - b, b - low).argmin(axis=1) for b in np.array_split(betas[:, None], 8)])
+    low, high = p_values[order].min(axis=1), p_values[order].max(axis=1)
+    blocks = np.array_split(betas[:, None], 8)
+    return order[np.concatenate([np.maximum(high - b, b - low).argmin(axis=1) for b in blocks])]
 
 
 @dataclass(frozen=True, slots=True)

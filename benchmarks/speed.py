@@ -1,0 +1,139 @@
+"""Speed and memory against the physical limit: one read of the table. All numbers are ratios measured in one run.
+
+    python -m benchmarks.speed [--out benchmarks/results/speed.md]
+
+The table has the size of the paper's: 6,480 settings x 7,600 examples, a 0/1 loss (one byte each) and a float32 cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import riskfront as rf
+from riskfront import graphs, p_values, pareto
+from riskfront.fwer import Graphical
+
+SHAPE = (18, 20, 18)
+EXAMPLES = 7_600
+ALPHAS = (0.025, 0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2)
+
+
+def best_of(function: Callable[[], object], repeats: int = 5) -> float:
+    """The shortest of several runs, in seconds: the one that other work on the machine disturbed least."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def make_arrays(seed: int = 0) -> tuple[list[dict[str, float]], np.ndarray, np.ndarray]:
+    """Settings on a grid, a 0/1 loss that grows and a cost that falls along every axis."""
+    rng = np.random.default_rng(seed)
+    cells = np.indices(SHAPE).reshape(3, -1).T / (np.array(SHAPE) - 1)
+    configs = [dict(zip(("head", "token", "exit"), map(float, cell), strict=True)) for cell in cells]
+    risk = 0.002 + 0.1 * (cells**2).sum(axis=1)
+    cost = 1 - 0.3 * cells.sum(axis=1)
+    error = rng.random((len(cells), EXAMPLES), dtype=np.float32) < risk[:, None].astype(np.float32)
+    costs = (cost[:, None] * rng.uniform(0.8, 1.2, EXAMPLES)).astype(np.float32)
+    return configs, error, costs
+
+
+def peak_memory(function: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def import_seconds() -> float:
+    """What ``import riskfront`` adds to ``import numpy, pandas``, best of several fresh processes."""
+    code = "import time, numpy, pandas; s = time.perf_counter(); import riskfront; print(time.perf_counter() - s)"
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5)]
+    return min(float(run.stdout) for run in runs)
+
+
+def measure() -> list[tuple[str, str, str]]:
+    """(what, measured, wanted) for every line of the table."""
+    configs, error, cost = make_arrays()
+    problem = rf.Problem([rf.Limit("error", at_most=0.05)], minimize=["cost"])
+    fresh = lambda: rf.LossTable(configs, {"error": error, "cost": cost})  # noqa: E731
+    one_read = best_of(lambda: (np.sum(error), np.sum(cost)))
+    rows = []
+
+    tables = [fresh() for _ in range(5)]  # a table remembers its sums, so each run gets its own
+    once = best_of(lambda: rf.calibrate(tables.pop(), problem))
+    rows.append(("calibrate, over np.sum of both arrays", f"x{once / one_read:.1f}", "x6"))
+    size = error.nbytes + cost.nbytes
+    table = fresh()
+    extra = peak_memory(lambda: rf.calibrate(table, problem))
+    rows.append(("calibrate, peak memory over the table", f"x{1 + extra / size:.2f}", "x1.5"))
+
+    doubles = [np.ones(error.shape)]
+    double_read = 2 * best_of(lambda: np.sum(doubles[0]))
+    doubles.clear()
+    trials = lambda method: rf.experiment.run(  # noqa: E731
+        table, problem, methods=[method], alphas=ALPHAS, trials=100, calibration=5000
+    )
+    reference = best_of(lambda: trials("pareto-testing"), 3)
+    rows.append(("100 trials x 8 alphas, over np.sum of two float64 arrays", f"x{reference / double_read:.1f}", "x20"))
+    rows.append(
+        ("the same, memory beyond the table", f"{peak_memory(lambda: trials('pareto-testing')) / 1e6:.0f} MB", "500 MB")
+    )
+    for name in rf.methods.METHODS:
+        if name != "pareto-testing":
+            rows.append(
+                (
+                    f"100 trials of {name}, over pareto-testing",
+                    f"x{best_of(lambda n=name: trials(n), 1) / reference:.1f}",
+                    "x10",
+                )
+            )
+
+    rng = np.random.default_rng(1)
+    four, three = rng.random((6_480, 4)), rng.random((100_000, 3))
+    counts = error.sum(axis=1)[:, None]
+    graph = Graphical(graphs.hamming((20, 18, 18)))
+    p = rng.random(6_480) ** 6 * 1e-3
+    look_up = lambda: [p_values.of_sums("binomial", counts, np.array([[EXAMPLES]]), alpha) for alpha in ALPHAS]  # noqa: E731
+    small = {
+        "front of 6,480 x 4": lambda: pareto.front(four),
+        "front of 100,000 x 3": lambda: pareto.front(three),
+        "p-values of 6,480 settings for 8 alphas (look-up tables made anew)": lambda: (
+            p_values._look_up_table.cache_clear(),
+            look_up(),
+        ),
+        "graphical test on a 20 x 18 x 18 grid (graph made anew)": lambda: (
+            graphs.hamming((20, 18, 18)),
+            graph.reject(p, 0.1),
+        ),
+    }
+    rows += [(what, f"{1000 * best_of(function):.1f} ms", "100 ms") for what, function in small.items()]
+    rows.append(("import riskfront, beyond numpy and pandas", f"{import_seconds():.2f} s", "0.3 s"))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, help="markdown file to write")
+    out = parser.parse_args().out
+    lines = ["| what | measured | at most |", "| --- | --- | --- |", *(f"| {' | '.join(row)} |" for row in measure())]
+    print("\n".join(lines))
+    if out:
+        command = f"python -m benchmarks.speed --out {out}"
+        out.write_text(f"Made by `{command}`: 6,480 settings x 7,600 examples, 2 cores.\n\n" + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
