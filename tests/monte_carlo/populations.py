@@ -81,7 +81,7 @@ def rare_class(alpha: float = 0.2) -> Population:
     parts = [counted(risk, orders("independent", int((label == y).sum()), y)) for y, risk in enumerate(class_risks)]
     table = assemble({"loss": np.concatenate(parts, axis=1)}, groups={"label": label})
     limit = rf.Limit("loss", at_most=alpha, per="label")
-    return Population(table, problem(limit), 700, ("binomial", "betting", "hoeffding-bentkus"))
+    return Population(table, problem(limit), 700, ("binomial", "betting"))
 
 
 def selective(alpha: float = 0.15, per: bool = False) -> Population:
@@ -122,7 +122,7 @@ def _bounded(values: np.ndarray, alpha: float) -> Population:
     )
 
 
-def signed(alpha: float = 0.1, flips: float = 0.3) -> Population:
+def signed(alpha: float = 0.2, flips: float = 0.3) -> Population:
     """The drop in {-1, 0, 1}: 30 % of the examples turn correct, 30 % and the risk turn wrong."""
     ranks = np.argsort(orders("independent", N, 6), axis=1)
     wrong = np.ceil((flips + risks(alpha))[:, None] * N - 1e-9)
