@@ -125,7 +125,7 @@ def test_axes_are_taken_and_measures_named() -> None:
     ours = plt.subplots()[1]
     assert plots.plot_tradeoff(certificate("three"), x="latency", y="price", ax=ours) is ours
     assert (ours.get_xlabel(), ours.get_ylabel()) == ("latency", "price")
-    with pytest.raises(rf.InvalidInputError, match="there is no objective or limit 'speed'"):
+    with pytest.raises(rf.InvalidInputError, match=r"there is no objective or limit 'speed'"):
         plots.plot_tradeoff(certificate("three"), x="speed")
 
 
@@ -211,7 +211,7 @@ def test_clear_errors() -> None:
         plots.violation_bars_data(results(), alpha=0.5)
     with pytest.raises(rf.InvalidInputError, match=r"there is no column 'eror'; .*Did you mean 'error'"):
         plots.violins_data(made_up(), "eror")
-    with pytest.raises(rf.InvalidInputError, match="at least one trial"):
+    with pytest.raises(rf.InvalidInputError, match=r"at least one trial"):
         plots.violins_data(made_up().head(0), "error")
 
 

@@ -261,9 +261,9 @@ def test_page_is_one_small_file_that_forbids_requests(pages: dict[str, str]) -> 
 def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
     write_report(certificate("two"), tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == certificates.page("two")
-    with pytest.raises(rf.StoreError, match="must exist"):
+    with pytest.raises(rf.StoreError, match=r"must exist"):
         write_report(certificate("one"), tmp_path / "nowhere" / "report.html")
-    with pytest.raises(rf.InvalidInputError, match="frontier must be"):
+    with pytest.raises(rf.InvalidInputError, match=r"frontier must be"):
         write_report(certificate("one"), tmp_path / "other.html", frontier=certificate("one").tested)
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 

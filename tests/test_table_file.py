@@ -53,13 +53,13 @@ def test_damage_is_noticed(tmp_path):
     table().save(path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(rf.StoreError, match="damaged"):
+    with pytest.raises(rf.StoreError, match=r"damaged"):
         rf.LossTable.load(path)
-    with pytest.raises(rf.StoreError, match="no such file"):
+    with pytest.raises(rf.StoreError, match=r"no such file"):
         rf.LossTable.load(tmp_path / "absent.parquet")
 
 
 def test_another_parquet_file_is_refused(tmp_path):
     table().configs.to_parquet(tmp_path / "other.parquet")
-    with pytest.raises(rf.InvalidInputError, match="saved by riskfront"):
+    with pytest.raises(rf.InvalidInputError, match=r"saved by riskfront"):
         rf.LossTable.load(tmp_path / "other.parquet")

@@ -12,6 +12,7 @@ import riskfront as rf
 from riskfront import graphs
 from riskfront.evidence import Evidence
 from riskfront.fwer import FixedSequence, Graphical
+from riskfront.methods import METHODS
 from tests import reference as ref
 from tests.checks import too_many
 from tests.tables import random_table
@@ -148,13 +149,13 @@ def test_budget_that_stays_after_it_was_passed_on() -> None:
 def test_setting_number_zero_returned_silently() -> None:
     passed = np.zeros(5, dtype=bool)
     assert np.argmin(np.where(passed, np.arange(5), np.inf)) == 0  # how it happens
-    hopeless = rf.Problem([rf.Limit("error", at_most=0.0001)], ["cost"])
-    for method in ("pareto-testing", "bonferroni", "sgt", "constrained-path", "alpha-constrained"):
-        found = rf.calibrate(random_table(n=60), hopeless, method=method)
-        if not found:
-            with pytest.raises(rf.NotCertifiedError):
-                _ = found.config
-            assert len(found.chosen) == 0
+    problem = rf.Problem([rf.Limit("error", at_most=0.1)], ["cost"])
+    always = {"error": np.ones((20, 60), dtype=bool), "cost": np.ones((20, 60))}
+    for method in METHODS:
+        found = rf.calibrate(rf.LossTable(random_table().configs, always), problem, method=method)
+        with pytest.raises(rf.NotCertifiedError, match=r"there is no certified setting to use"):
+            _ = found.config
+        assert len(found.chosen) == 0
 
 
 def test_effective_sample_sizes_filled_for_the_first_limit_only() -> None:

@@ -45,14 +45,10 @@ def test_signed_losses_without_bounds_are_refused() -> None:
 
 def test_two_sided_betting() -> None:
     """Stakes of both signs find evidence that the risk differs from alpha, also when it is far above."""
-    losses = (np.random.default_rng(1).random((1, 60)) < 0.6).astype(float)
-    up = np.log1p(0.9 / 0.9 * (losses - 0.1) * 0.9)  # bets on more losses than alpha
-    two_sided = float(np.exp(-np.cumsum(up).max()))
-    assert two_sided < 1e-7
-    longer = (np.random.default_rng(1).random((1, 200)) < 0.6).astype(float)
-    assert float(np.exp(-np.cumsum(np.log1p(0.9 * (longer - 0.1))).max())) < 1e-29
+    losses = (np.random.default_rng(1).random((1, 250)) < 0.6).astype(float)
+    two_sided = np.exp(-np.cumsum(np.log1p(0.9 * (losses - 0.1))).max())  # bets on more losses than alpha
+    assert two_sided < 1e-29
     assert pv.betting(losses, 0.1, 0.1)[0] > 0.5
-    assert pv.betting(longer, 0.1, 0.1)[0] > 0.5
 
 
 def kelly(x: np.ndarray, alpha: float, *, own: bool) -> np.ndarray:
@@ -96,7 +92,7 @@ def test_our_stakes_with_the_current_loss() -> None:
 def test_maxima_of_two_halves_added_up() -> None:
     """A maximum over time is no fair wager: E[max K] > 1, so the mean of two maxima passes 1 / delta too often.
 
-    The stake 1 / (1 - alpha) on 0/1 losses makes it exact: the wealth grows by 1 / (1 - alpha) until the first loss takes it all.
+    The stake 1 / (1 - alpha) on 0/1 losses makes it exact: the wealth grows by that factor until the first loss takes it all.
     """
     trials, alpha = 100_000, 0.01
     before_the_first_loss = np.random.default_rng(4).geometric(alpha, size=(trials, 2)) - 1
