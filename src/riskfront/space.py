@@ -31,7 +31,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Choice", "Config", "Float", "Int", "Space", "config_id"]
+__all__ = ["Choice", "Config", "Dimension", "Float", "Int", "Space", "config_id"]
 
 Config: TypeAlias = dict[str, Any]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
