@@ -67,3 +67,8 @@ class Ledger:
         start = int(self._rng.integers(size))
         candidates = (self.space.at((start + step) % size) for step in range(size))
         return next(filter(self.claim, candidates), None)
+
+
+def startup_size(budget: int) -> int:
+    """How many quasi-random settings a surrogate should see first."""
+    return max(4, min(10, budget // 4))

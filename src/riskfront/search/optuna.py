@@ -7,7 +7,7 @@ import numpy as np
 
 from riskfront.dimensions import Dimension, Float, Int
 from riskfront.errors import InvalidInputError, MissingExtraError
-from riskfront.search.ledger import Ledger
+from riskfront.search.ledger import Ledger, startup_size
 from riskfront.search.quiet import quiet
 from riskfront.search.random import RandomSearch
 from riskfront.space import Config, Space, config_id
@@ -48,7 +48,7 @@ class OptunaSearch:
             raise InvalidInputError("study_name must be given with a storage, so that others can join the study.")
         self._ledger = Ledger(space, objectives, seed)
         self._distributions = {name: _distribution(d) for name, d in space.dimensions.items()}
-        self._n_startup = max(4, min(10, budget // 4)) if n_startup is None else n_startup
+        self._n_startup = startup_size(budget) if n_startup is None else n_startup
         self._shared = storage is not None
         with quiet("optuna"):
             self._study = optuna.create_study(

@@ -4,33 +4,50 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import joblib
+
 from riskfront.errors import MissingExtraError
-from riskfront.search.ledger import Ledger
+from riskfront.search.ledger import Ledger, startup_size
 from riskfront.search.quiet import quiet
 from riskfront.space import Config, Float, Int, Space, config_id
 
 if TYPE_CHECKING:
     from smac.runhistory import TrialInfo
 
+_LEAVES = 2**12  # more than there will be settings told
 _CHALLENGERS = 1000  # candidates of the acquisition function; SMAC's own 10,000 take seconds for each setting
 
 
 class ParEGOSearch:
-    """SMAC3 with ParEGO: a new random weighting of the objectives, and a new surrogate, for every setting."""
+    """SMAC3 with ParEGO: a new random weighting of the objectives, and a new surrogate, for every setting.
 
-    def __init__(self, space: Space, objectives: Sequence[str], *, seed: int = 0, budget: int = 200) -> None:
+    The first `n_startup` settings are quasi-random.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        objectives: Sequence[str],
+        *,
+        seed: int = 0,
+        budget: int = 200,
+        n_startup: int | None = None,
+    ) -> None:
         self._ledger = Ledger(space, objectives, seed)
         self._dimensions = list(space.dimensions.items())
         smac = _import_smac()
         with quiet("smac"):
             self._configspace = self._make_configspace(seed)
-            self._smac = self._make_smac(smac, seed, budget)
+            self._smac = self._make_smac(smac, seed, budget, startup_size(budget) if n_startup is None else n_startup)
+            # Asked once, SMAC is ready to be told of settings that are not its own; the answer waits for our first ask.
+            self._waiting: list[TrialInfo] = [self._smac.ask()]
         self._running: dict[str, TrialInfo] = {}
         self._dry = False
 
     def ask(self, n: int = 1) -> list[Config]:
         configs: list[Config] = []
-        with quiet("smac"):
+        # SMAC's forests are small: threads cost them ten times what they save.
+        with quiet("smac"), joblib.parallel_config("sequential"):
             while len(configs) < n and (config := self._next()) is not None:
                 configs.append(config)
         return configs
@@ -50,7 +67,7 @@ class ParEGOSearch:
             return None
         while not self._dry:
             try:
-                info = self._smac.ask()
+                info = self._waiting.pop() if self._waiting else self._smac.ask()
             except (StopIteration, ConfigurationSpaceExhaustedException):
                 self._dry = True  # SMAC gives up before every last setting of a finite space is found
                 break
@@ -75,7 +92,7 @@ class ParEGOSearch:
                 space.add(Categorical(str(i), list(range(dimension.size))))
         return space
 
-    def _make_smac(self, smac: Any, seed: int, budget: int) -> Any:
+    def _make_smac(self, smac: Any, seed: int, budget: int, n_startup: int) -> Any:
         from smac.multi_objective.parego import ParEGO
 
         facade = smac.HyperparameterOptimizationFacade
@@ -94,11 +111,28 @@ class ParEGOSearch:
                 scenario,
                 multi_objective_algorithm=ParEGO(scenario) if len(self._ledger.objectives) > 1 else None,
                 intensifier=facade.get_intensifier(scenario, max_config_calls=1),
+                model=self._make_forest(seed),
+                initial_design=facade.get_initial_design(scenario, n_configs=n_startup, max_ratio=1.0),
                 acquisition_maximizer=facade.get_acquisition_maximizer(scenario, challengers=_CHALLENGERS),
                 config_selector=facade.get_config_selector(scenario, retrain_after=1),
                 logging_level=False,
                 overwrite=True,
             )
+
+    def _make_forest(self, seed: int) -> Any:
+        """SMAC's own forest for this facade, but for the memory its trees take before they grow (2**20 leaves)."""
+        from smac.model.random_forest.random_forest import RandomForest
+
+        return RandomForest(
+            self._configspace,
+            log_y=True,
+            ratio_features=1.0,
+            min_samples_split=2,
+            min_samples_leaf=1,
+            max_depth=2**20,
+            max_leaf_nodes=_LEAVES,
+            seed=seed,
+        )
 
     def _from_smac(self, info: "TrialInfo") -> Config:
         found = {int(i): value for i, value in dict(info.config).items()}
