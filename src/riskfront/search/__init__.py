@@ -1,0 +1,77 @@
+"""Search strategies: propose settings, learn from what is told.
+
+One file a strategy; `make_search` knows them by name. Optional libraries are loaded when a strategy is made.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from riskfront.errors import InvalidInputError
+from riskfront.search.grid import GridSearch
+from riskfront.search.guided import GuidedSearch
+from riskfront.search.optuna import OptunaSearch
+from riskfront.search.parego import ParEGOSearch
+from riskfront.search.protocol import Search
+from riskfront.search.random import RandomSearch
+from riskfront.search.region import LimitTarget, Region
+from riskfront.space import Space
+
+__all__ = [
+    "STRATEGIES",
+    "GridSearch",
+    "GuidedSearch",
+    "LimitTarget",
+    "OptunaSearch",
+    "ParEGOSearch",
+    "RandomSearch",
+    "Region",
+    "Search",
+    "make_search",
+]
+
+STRATEGIES: Mapping[str, Callable[..., Search]] = MappingProxyType(
+    {
+        "grid": GridSearch,
+        "random": RandomSearch,
+        "optuna": OptunaSearch,
+        "parego": ParEGOSearch,
+        "guided": GuidedSearch,
+    }
+)
+
+
+def make_search(
+    search: str | Search,
+    space: Space,
+    objectives: Sequence[str],
+    *,
+    seed: int = 0,
+    budget: int = 200,
+    **options: Any,
+) -> Search:
+    """A search strategy by its name, or the object given if it has ask and tell already.
+
+    `objectives` names what will be told, each to be minimised; `budget` is how many settings the caller means to ask
+    for, which strategies plan by but do not enforce; `options` are those of the strategy's class.
+    """
+    if not isinstance(search, str):
+        if not isinstance(search, Search) or isinstance(search, type):
+            raise InvalidInputError(
+                f"search must be one of {sorted(STRATEGIES)} or an object with ask and tell; got {search!r}."
+            )
+        if options:
+            raise InvalidInputError(f"options must be given to the search object itself; got {sorted(options)}.")
+        return search
+    strategy = STRATEGIES.get(search)
+    if strategy is None:
+        raise InvalidInputError(f"search must be one of {sorted(STRATEGIES)}; got {search!r}.")
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise InvalidInputError(f"budget must be a whole number of at least 1; got {budget!r}.")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise InvalidInputError(f"seed must be a whole number from 0 to 2**32 - 1; got {seed!r}.")
+    known = inspect.signature(strategy).parameters.keys() - {"space", "objectives", "seed", "budget"}
+    if unknown := options.keys() - known:
+        raise InvalidInputError(f"The options of {search} are {sorted(known)}; got {sorted(unknown)}.")
+    return strategy(space, objectives, seed=seed, budget=budget, **options)
