@@ -206,7 +206,7 @@ def _in_words(limit: Any) -> str:
     value = f"{100 * limit.value:g} %" if 0 < abs(limit.value) < 1 and limit.quantile is None else f"{limit.value:g}"
     name = limit.loss if limit.quantile is None else f"the {limit.quantile:g}-quantile of {limit.loss}"
     name += f" in every {limit.per}" if limit.per else ""
-    name += f" among examples with {limit.given}" if limit.given else ""
+    name += f" given {limit.given}" if limit.given else ""
     return f"{name} {side} {value}"
 
 

@@ -11,14 +11,22 @@ from pathlib import Path
 from riskfront.errors import StoreError
 
 
-@contextmanager
-def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path next to ``path`` to write to; it takes the place of ``path`` when the block ends without an error."""
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """An error if a file could not be written here."""
     target = Path(path)
     if target.is_dir():
         raise StoreError(f"an output must be a file; '{target}' is a directory. Give a file name in it.")
     if not target.parent.is_dir():
         raise StoreError(f"the directory of an output must exist; '{target.parent}' does not. Create it first.")
+    if not os.access(target.parent, os.W_OK):
+        raise StoreError(f"the directory of an output must be writable; '{target.parent}' is not.")
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary path next to ``path`` to write to; it takes the place of ``path`` when the block ends without an error."""
+    check_writable(path)
+    target = Path(path)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
         os.close(handle)

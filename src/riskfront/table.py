@@ -6,6 +6,7 @@ limit. Parts of a table (the opt and test halves of a split) share its arrays an
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from riskfront.columns import Groups
 from riskfront.errors import InvalidInputError
 from riskfront.fingerprint import fingerprint
 from riskfront.sums import PartialTotals, Rows, Term, Totals, weighted_sums
+from riskfront.table_file import TableParts, read_parts, write_parts
 
 T = TypeVar("T")
 _MANY = 8  # one in this many settings is enough to make the sums of all of them worth computing together
@@ -114,6 +116,11 @@ class LossTable:
                 f"Declare the range it can take, for example bounds={{'{name}': (low, high)}}."
             )
         return self._bounds.get(name, (0.0, 1.0))
+
+    @property
+    def declared_bounds(self) -> dict[str, tuple[float, float]]:
+        """The bounds that were given, by loss."""
+        return dict(self._bounds)
 
     def is_binary(self, name: str) -> bool:
         """Whether a loss was declared 0/1: boolean, or integer with bounds (0, 1). Rests on the type, never on the values."""
@@ -288,6 +295,22 @@ class LossTable:
         if name not in known:
             raise InvalidInputError(checked.unknown(name, list(known), kind))
         return name
+
+    # ---------------------------------------------------------------- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to one Parquet file."""
+        losses = {name: self.losses(name) for name in self._losses}
+        groups = {name: self.group(name) for name in self._groups}
+        write_parts(TableParts(self._configs, losses, groups, self._bounds), path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LossTable:
+        """Read a file that ``save`` wrote."""
+        parts = read_parts(path)
+        table = cls(parts.configs, parts.losses, bounds=parts.bounds)
+        table._groups = dict(parts.groups)
+        return table
 
     # ---------------------------------------------------------------- identity
 

@@ -1,0 +1,40 @@
+# Two commands: `make demo` (the main job) and `make test` (everything that must hold). Both set themselves up.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint format bench clean
+
+demo: $(VENV)/base.done
+	$(BIN)/riskfront demo --out-dir demo-output
+
+test: $(VENV)/dev.done lint
+	bash tests/install_browser.sh
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/dev.done
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/dev.done
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/dev.done
+	$(BIN)/python -m benchmarks.speed
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/base.done: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/dev.done: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $(VENV)/base.done $@
+
+clean:
+	rm -rf $(VENV) demo-output

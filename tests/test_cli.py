@@ -1,0 +1,235 @@
+"""The command line as a user meets it: exit status, one line on stderr, and files."""
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riskfront as rf
+from riskfront.cli import main
+
+LIMITS = ["--limit", "error <= 0.2", "--minimize", "cost"]
+
+
+def long_frame(seed=0, n=300):
+    rng = np.random.default_rng(seed)
+    rows = [
+        {
+            "threshold": t,
+            "depth": d,
+            "example": i,
+            "label": "ab"[i % 2],
+            "error": int(rng.random() < 0.02 + 0.1 * t),
+            "cost": 1 - t + d / 10,
+        }
+        for t in (0.1, 0.3, 0.9)
+        for d in (1, 2)
+        for i in range(n)
+    ]
+    return pd.DataFrame(rows)
+
+
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def riskfront(*arguments):
+    """The command in this process; one test below runs it in a process of its own."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    return Done(int(stop.value.code), out.getvalue(), err.getvalue())
+
+
+def test_the_installed_command(losses):
+    command = [Path(sys.executable).parent / "riskfront", "calibrate", losses / "losses.csv", *LIMITS, "--delta", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stderr == "riskfront: delta must lie in (0, 1); got 2.0.\n"
+
+
+@pytest.fixture(scope="module")
+def losses(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("tables")
+    frame = long_frame()
+    frame.to_parquet(directory / "losses.parquet")
+    frame.to_csv(directory / "losses.csv", index=False)
+    return directory
+
+
+@pytest.mark.parametrize("name", ["losses.parquet", "losses.csv"])
+def test_calibrate_writes_a_certificate_that_verifies(losses, tmp_path, name):
+    out = tmp_path / "certificate.json"
+    done = riskfront("calibrate", losses / name, *LIMITS, "--limit", "error <= 0.3 per label", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "settings threshold, depth; examples example; losses error, cost; groups label" in " ".join(
+        done.stdout.split()
+    )
+    assert (
+        "With 90 % confidence, error stays at or below 20 % and error in every label stays at or below 30 %."
+        in " ".join(done.stdout.split())
+    )
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert rf.Certificate.load(out)
+    same = riskfront("verify", out, losses / name)
+    assert same.returncode == 0
+    assert "matches" in same.stdout
+    frame = long_frame(seed=1)
+    frame.to_csv(tmp_path / "other.csv", index=False)
+    other = riskfront("verify", out, tmp_path / "other.csv")
+    assert other.returncode == 1
+    assert "NOT match" in other.stdout
+
+
+def test_a_tampered_certificate_does_not_verify(losses, tmp_path):
+    out = tmp_path / "certificate.json"
+    riskfront("calibrate", losses / "losses.csv", *LIMITS, "--out", out)
+    claimed = json.loads(out.read_text())
+    claimed["path"]["p_value"][0] = 1e-9
+    out.write_text(json.dumps(claimed))
+    done = riskfront("verify", out, losses / "losses.csv")
+    assert done.returncode == 1
+    assert "path.p_value[0]" in done.stdout
+
+
+def test_nothing_certified_is_status_1_with_a_reason(losses):
+    done = riskfront("calibrate", losses / "losses.csv", "--limit", "error <= 0.001", "--minimize", "cost")
+    assert done.returncode == 1
+    assert "Nothing could be certified" in done.stdout
+    assert "Even a perfect setting needs at least 2302" in " ".join(done.stdout.split())
+    assert done.stderr == ""
+
+
+def test_json_is_for_machines(losses):
+    done = riskfront("calibrate", losses / "losses.csv", *LIMITS, "--json")
+    assert json.loads(done.stdout)["config"]["threshold"] in (0.1, 0.3, 0.9)
+    inspected = riskfront("inspect", losses / "losses.csv", "--json")
+    assert json.loads(inspected.stdout)["settings"] == 6
+
+
+def test_inspect_shows_tables_and_certificates(losses, tmp_path):
+    table = rf.LossTable([{"a": 1}, {"a": 2}], {"error": np.zeros((2, 9), dtype=bool)})
+    table.save(tmp_path / "saved.parquet")
+    assert "2 settings x 9 examples" in riskfront("inspect", tmp_path / "saved.parquet").stdout
+    riskfront("calibrate", losses / "losses.csv", *LIMITS, "--out", tmp_path / "c.json")
+    assert "With 90 % confidence" in riskfront("inspect", tmp_path / "c.json").stdout
+
+
+def test_trials_and_frontier_write_tidy_files(losses, tmp_path):
+    methods = "pareto-testing,bonferroni,alpha-constrained"
+    done = riskfront(
+        "trials",
+        losses / "losses.csv",
+        *LIMITS,
+        "--methods",
+        methods,
+        "--alphas",
+        "0.1,0.2",
+        "--trials",
+        5,
+        "--out",
+        tmp_path / "t.csv",
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(pd.read_csv(tmp_path / "t.csv")) == 3 * 2 * 5
+    found = riskfront("frontier", losses / "losses.csv", *LIMITS, "--alphas", "0.1,0.2", "--out", tmp_path / "f.csv")
+    assert found.returncode == 0, found.stderr
+    assert pd.read_csv(tmp_path / "f.csv")["alpha"].tolist() == [0.1, 0.2]
+
+
+def test_a_method_without_guarantee_says_so_first(losses):
+    done = riskfront("calibrate", losses / "losses.csv", *LIMITS, "--method", "alpha-constrained")
+    text = done.stdout[done.stdout.index("NO GUARANTEE") :]
+    assert text.startswith("NO GUARANTEE")
+    assert "confidence" not in done.stdout
+
+
+def bad_files(directory):
+    frame = long_frame()
+    broken = {
+        "nan.csv": frame.assign(error=frame["error"].astype(float).where(frame.index != 7)),
+        "text.csv": frame.assign(error=np.where(frame.index == 7, "oops", frame["error"].astype(str))),
+        "missing.csv": frame.drop(index=7),
+        "twice.csv": pd.concat([frame, frame.iloc[[7]]]),
+        "infinite.csv": frame.assign(cost=np.where(frame.index == 7, np.inf, frame["cost"])),
+        "beyond.csv": frame.assign(error=np.where(frame.index == 7, 3, frame["error"])),
+        "empty.csv": frame.iloc[:0],
+    }
+    for name, table in broken.items():
+        table.to_csv(directory / name, index=False)
+    frame.to_parquet(directory / "whole.parquet")
+    (directory / "cut.parquet").write_bytes((directory / "whole.parquet").read_bytes()[:2000])
+    (directory / "nothing.csv").write_text("")
+    (directory / "table.xyz").write_text("x")
+
+
+COLUMNS = ["--config-columns", "threshold,depth", "--example-column", "example"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nan.csv", *LIMITS], ["error", "have none", "row 7"]),
+        (["text.csv", *LIMITS], ["must hold numbers", "oops"]),
+        (["missing.csv", *LIMITS, *COLUMNS], ["exactly one row", "is missing for", "'threshold': 0.1"]),
+        (["missing.csv", *LIMITS], ["--config-columns"]),
+        (["twice.csv", *LIMITS, *COLUMNS], ["more than once"]),
+        (["infinite.csv", *LIMITS], ["cost", "finite", "inf"]),
+        (["beyond.csv", *LIMITS], ["needs bounds", "3"]),
+        (["empty.csv", *LIMITS], ["empty"]),
+        (["nothing.csv", *LIMITS], ["cannot read"]),
+        (["cut.parquet", *LIMITS], ["damaged"]),
+        (["table.xyz", *LIMITS], [".parquet"]),
+        (["absent.csv", *LIMITS], ["no such file"]),
+        (["whole.parquet", "--limit", "eror <= 0.1", "--minimize", "cost"], ["eror", "Did you mean 'error'"]),
+        (["whole.parquet", "--limit", "error <= 1.5", "--minimize", "cost"], ["strictly between", "1.5"]),
+        (["whole.parquet", "--limit", "error < 1", "--minimize", "cost"], ["must read like"]),
+        (["whole.parquet", *LIMITS, "--delta", "1.5"], ["delta must lie in (0, 1)", "1.5"]),
+        (["whole.parquet", "--limit", "error <= 0.1"], ["free objective"]),
+        (["whole.parquet", *LIMITS, "--method", "magic"], ["no method 'magic'"]),
+        (["whole.parquet", *LIMITS, "--p-value", "normal"], ["no p-value 'normal'"]),
+        (["whole.parquet", *LIMITS, "--out", "absent/c.json"], ["'absent' does not"]),
+        (["whole.parquet", *LIMITS, "--out", "."], ["is a directory"]),
+        (["whole.parquet", *LIMITS, "--bounds", "error"], ["gain=-1,1"]),
+        (["whole.parquet", *LIMITS, "--binary", "cost"], ["only 0 and 1"]),
+        (["whole.parquet", "--limit", "error <= 0.1 per cost", "--minimize", "cost"], ["one role"]),
+        ([], ["Missing argument"]),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(tmp_path, monkeypatch, arguments, words):
+    bad_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = {path: path.stat().st_size for path in tmp_path.iterdir()}
+    done = riskfront("calibrate", *arguments)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr, done.stderr
+    assert {path: path.stat().st_size for path in tmp_path.iterdir()} == before
+
+
+def test_a_certificate_of_something_else_is_refused(losses, tmp_path):
+    (tmp_path / "cut.json").write_text('{"schema": "riskfront.certificate", "schema_')
+    (tmp_path / "other.json").write_text('{"a": 1}')
+    (tmp_path / "newer.json").write_text('{"schema": "riskfront.certificate", "schema_version": 99}')
+    for name, word in [
+        ("cut.json", "JSON"),
+        ("other.json", "schema"),
+        ("newer.json", "99"),
+        ("absent.json", "cannot read"),
+    ]:
+        done = riskfront("verify", tmp_path / name, losses / "losses.csv")
+        assert done.returncode == 2
+        assert word in done.stderr
