@@ -16,7 +16,7 @@ import pandas as pd
 
 from riskfront import columns as checked
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
-from riskfront.columns import Groups
+from riskfront.columns import Column, Groups
 from riskfront.errors import InvalidInputError
 from riskfront.fingerprint import fingerprint
 from riskfront.sums import PartialTotals, Rows, Term, Totals, weighted_sums
@@ -44,18 +44,62 @@ class LossTable:
         bounds: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         self._configs = checked.settings(configs)
-        self._losses, self._ranges, self._bounds = checked.losses(losses, len(self._configs), bounds or {})
-        n_examples = next(iter(self._losses.values())).shape[1]
-        self._groups = {name: checked.groups(name, values, n_examples) for name, values in (groups or {}).items()}
+        arrays, self._ranges, self._bounds = checked.losses(losses, len(self._configs), bounds or {})
+        self._losses: Mapping[str, Array | Column] = arrays
+        self._set_groups(groups or {})
+        self._start(None)
+
+    @classmethod
+    def of_columns(
+        cls,
+        configs: Sequence[Mapping[str, Any]] | pd.DataFrame,
+        columns: Mapping[str, Column],
+        groups: Mapping[str, npt.ArrayLike] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+    ) -> LossTable:
+        """A table whose losses stay where they are, in a store larger than memory, and are read a block at a time."""
+        table = object.__new__(cls)
+        table._configs = checked.settings(configs)
+        table._losses = dict(columns)
+        table._ranges = {name: column.range for name, column in columns.items()}
+        table._bounds = checked.declared_bounds(bounds or {}, table._ranges)
+        table._set_groups(groups or {})
+        table._start(None)
+        return table
+
+    def on_demand(self, columns: Mapping[str, Column], groups: Mapping[str, npt.ArrayLike], at_once: int) -> LossTable:
+        """The same settings on other examples, evaluated when a test asks for them, ``at_once`` at a time."""
+        table = self._part(None)
+        table._losses = dict(columns)
+        table._set_groups(groups)
+        table._at_once = at_once
+        return table
+
+    def _set_groups(self, groups: Mapping[str, npt.ArrayLike]) -> None:
+        self._groups = {name: checked.groups(name, values, self._n_stored) for name, values in groups.items()}
         for name in self._groups.keys() & self._losses.keys():
             raise InvalidInputError(
                 f"a name must stand for one thing; got '{name}' as a loss and as a group. Rename one."
             )
-        self._examples: IntArray | None = None
+
+    def _start(self, examples: IntArray | None) -> None:
+        """An empty memory for these examples of the table."""
+        self._examples = examples
         self._memory: dict[Hashable, Any] = {}
         self._shared: dict[Hashable, Any] = {}
         self._batch: _Batch | None = None
         self._slot = 0
+        self._at_once: int | None = None
+
+    @property
+    def at_once(self) -> int | None:
+        """How many settings a sequential test should look at at a time; None if looking costs nothing."""
+        return self._at_once
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether losses are read or evaluated when asked for, instead of being held in memory."""
+        return not all(isinstance(column, np.ndarray) for column in self._losses.values())
 
     @property
     def configs(self) -> pd.DataFrame:
@@ -100,7 +144,8 @@ class LossTable:
     def losses(self, name: str) -> Array:
         """(n_configs, n_examples), read-only. A copy for parts of a table."""
         column = self._column(name)
-        return column if self._examples is None else column[:, self._examples]
+        array = column if isinstance(column, np.ndarray) else column[slice(None)]
+        return array if self._examples is None else array[:, self._examples]
 
     def group(self, name: str) -> Groups:
         """The group of each example."""
@@ -129,6 +174,8 @@ class LossTable:
     def looks_binary(self, name: str) -> bool:
         """Whether a loss that was not declared 0/1 happens to hold no other value; only for hints."""
         column = self._column(name)
+        if not isinstance(column, np.ndarray):  # a hint is not worth reading a whole store
+            return False
         return column.dtype.kind == "f" and bool(np.all((column == 0) | (column == 1)))
 
     # ---------------------------------------------------------------- parts
@@ -181,8 +228,9 @@ class LossTable:
     def _part(self, examples: IntArray | None) -> LossTable:
         part = object.__new__(LossTable)
         part._configs, part._losses, part._groups = self._configs, self._losses, self._groups
-        part._ranges, part._bounds, part._shared = self._ranges, self._bounds, self._shared
-        part._examples, part._memory, part._batch, part._slot = examples, {}, None, 0
+        part._ranges, part._bounds = self._ranges, self._bounds
+        part._start(examples)
+        part._shared = self._shared
         return part
 
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
@@ -218,7 +266,7 @@ class LossTable:
                 known = shared.totals(term, self._slot) if shared else self._sums(term, self._weights(term))
                 self._memory[term] = known
             return known
-        if known is None and _MANY * len(rows) > self.n_configs:
+        if known is None and self._all_are_worth_it(len(rows)):
             known = self.totals(term)
         elif known is None:
             known = self._memory[term] = PartialTotals(self.n_configs)
@@ -226,6 +274,13 @@ class LossTable:
             return known.at(rows)
         partial: PartialTotals = known
         return partial.at(rows, lambda missing: self._sums(term, self._weights(term), missing))
+
+    def _all_are_worth_it(self, rows: int) -> bool:
+        """Whether sums of all settings should be computed when those of some are needed.
+
+        A table in memory is read fast, so many are enough. A store is read once for all parts of a batch, but never for one.
+        """
+        return self._batch is not None if self.is_lazy else _MANY * rows > self.n_configs
 
     def _sums(self, term: Term, weights: Array, rows: IntArray | None = None) -> Totals:
         varying = term.given is not None and term.given in self._losses
@@ -287,7 +342,7 @@ class LossTable:
             weights = weights * np.asarray(self._condition(term.given, slice(None))).T
         return weights
 
-    def _column(self, name: str) -> Array:
+    def _column(self, name: str) -> Array | Column:
         return self._losses[self._known(name, self._losses, "loss")]
 
     @staticmethod
@@ -320,7 +375,7 @@ class LossTable:
         return self.remember("sha256", self._fingerprint)
 
     def _fingerprint(self) -> str:
-        arrays = {f"loss {name}": column for name, column in self._losses.items()}
+        arrays: dict[str, Array | Column] = {f"loss {name}": column for name, column in self._losses.items()}
         arrays |= {f"group {name}": groups.codes for name, groups in self._groups.items()}
         if self._examples is not None:
             arrays["examples"] = self._examples
