@@ -73,12 +73,7 @@ class LocalBlobs:
         target = self.root / name
         temporary = f"{target}.{uuid.uuid4().hex}.partial"
         try:
-            try:
-                file = open(temporary, "wb", buffering=0)
-            except FileNotFoundError:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                file = open(temporary, "wb", buffering=0)
-            with file:
+            with open(temporary, "wb", buffering=0) as file:
                 rest = memoryview(data).cast("B")
                 while rest.nbytes:
                     rest = rest[file.write(rest) :]

@@ -62,7 +62,9 @@ class Part:
     rows: int = 0
 
     def takes(self, losses: Mapping[str, Array]) -> bool:
-        fits = all(np.can_cast(values.dtype, self.dtypes[name], "safe") for name, values in losses.items())
+        fits = losses.keys() == self.dtypes.keys() and all(
+            np.can_cast(values.dtype, self.dtypes[name], "safe") for name, values in losses.items()
+        )
         return fits and self.rows < ROWS and self.process == os.getpid()
 
     def next_row(self) -> int:
