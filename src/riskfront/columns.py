@@ -132,9 +132,11 @@ def declared_bounds(bounds: Mapping[str, Bounds], ranges: Mapping[str, Bounds]) 
     return declared
 
 
-def groups(name: str, values: npt.ArrayLike, n_examples: int) -> Groups:
-    """The levels of a group, sorted, and the level of each example."""
-    array = np.asarray(values)
+def groups(name: str, values: npt.ArrayLike | Groups, n_examples: int) -> Groups:
+    """The levels of a group, sorted, and the level of each example; groups made before keep levels that no example has."""
+    if isinstance(values, Groups) and len(values.codes) == n_examples:
+        return values
+    array = np.asarray(values.codes if isinstance(values, Groups) else values)
     if array.shape != (n_examples,):
         raise InvalidInputError(
             f"group '{name}' must have one value for each of {n_examples} examples; got shape {array.shape}."

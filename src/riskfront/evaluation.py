@@ -61,7 +61,8 @@ def evaluate(
         Workers(losses, examples, n_jobs) as workers,
         ProgressBar("evaluating", len(settings), len(settings) - len(todo), progress) as bar,
     ):
-        fill(rows, workers, todo, bar, None if on_error == "raise" else failures)
+        hint = ", or leave such settings out with on_error='skip'"
+        fill(rows, workers, todo, bar, None if on_error == "raise" else failures, hint)
     if failures:
         _warn(failures, len(settings))
     return rows.table([config for config in settings if config_id(config) not in failures], bounds=bounds)
@@ -70,10 +71,11 @@ def evaluate(
 class MemoryRows:
     """Evaluated settings that are held in memory: what a store is, without one."""
 
-    def __init__(self, n_examples: int, groups: Mapping[str, npt.ArrayLike] | None, bounds: Bounds | None) -> None:
-        self._groups = {name: np.asarray(values) for name, values in (groups or {}).items()}
-        for name, values in self._groups.items():
-            checked.groups(name, values, n_examples)
+    def __init__(
+        self, n_examples: int, groups: Mapping[str, npt.ArrayLike | checked.Groups] | None, bounds: Bounds | None
+    ) -> None:
+        self.n_examples = n_examples
+        self._groups = {name: checked.groups(name, values, n_examples) for name, values in (groups or {}).items()}
         self._bounds = dict(bounds or {})
         self._rows: dict[str, tuple[Config, Mapping[str, Array]]] = {}
 
@@ -121,6 +123,7 @@ def fill(
     configs: Sequence[Config],
     bar: ProgressBar,
     failures: dict[str, tuple[Config, Failure]] | None = None,
+    hint: str = "",
 ) -> None:
     """Evaluate settings and write each down when it comes; failures are collected, or raised if there is no place for them."""
     results = workers.run(configs)
@@ -134,7 +137,7 @@ def fill(
             if isinstance(outcome, dict):
                 rows.write(config, outcome)
             elif failures is None:
-                _raise(outcome, config, rows)
+                _raise(outcome, config, rows, hint)
             else:
                 failures[config_id(config)] = (config, outcome)
             bar.advance()
@@ -153,10 +156,12 @@ def as_configs(configs: Sequence[Mapping[str, Any]] | pd.DataFrame) -> list[Conf
 
 def check_examples(examples: Any, groups: Mapping[str, npt.ArrayLike] | None) -> None:
     try:
+        if isinstance(examples, Mapping):
+            raise TypeError
         n_examples = len(examples)
     except TypeError:
         raise InvalidInputError(
-            f"examples must have a length, like a list, an array or a data frame; got {type(examples).__name__}."
+            f"examples must be a sequence, like a list, an array or a data frame; got {type(examples).__name__}."
         ) from None
     if n_examples == 0:
         raise InvalidInputError("there must be at least one example; got none.")
@@ -170,12 +175,12 @@ def _task(
     return Task.of(losses, examples, groups, bounds, settings=sorted(settings[0]))
 
 
-def _raise(failure: Failure, config: Config, rows: RowsOf) -> None:
+def _raise(failure: Failure, config: Config, rows: RowsOf, hint: str) -> None:
     if isinstance(rows, LossStore):
         kept = f"The {len(rows)} settings evaluated before are in the store: correct it and run again to go on"
     else:
         kept = f"The {len(rows)} settings evaluated before are in this error's 'evaluated'"
-    error = failure.error(config, f"{kept}, or leave such settings out with on_error='skip'.")
+    error = failure.error(config, f"{kept}{hint}.")
     if isinstance(rows, MemoryRows) and len(rows):
         error.evaluated = rows.table(rows.configs)
     raise error

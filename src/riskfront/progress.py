@@ -37,7 +37,13 @@ class ProgressBar:
                         return Text("")
                     return Text(f"{task.speed:.1f}/s" if task.speed >= 1 else f"{1 / task.speed:.1f} s each")
 
-            columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(""), TimeRemainingColumn()]
+            columns = [
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                Rate(""),
+                TimeRemainingColumn(),
+            ]
             self._bar = Progress(*columns, console=console, transient=True)
             self._task = self._bar.add_task(title, total=total, completed=done)
 

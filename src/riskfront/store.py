@@ -26,6 +26,7 @@ import numpy as np
 from riskfront import columns as checked
 from riskfront.arrays import Array
 from riskfront.blobs import LocalBlobs, open_blobs
+from riskfront.columns import Groups
 from riskfront.errors import InvalidInputError, MissingExtraError, StoreError
 from riskfront.lazy_column import LazyColumn
 from riskfront.space import Config, config_id
@@ -62,7 +63,9 @@ class LossStore:
         about = self._read_attributes()
         if about is None:
             if task is None:
-                raise StoreError(f"there is no store at '{self.url}'. Make one with evaluate(..., store=...).")
+                parts = [f"'{self.url}/{name}'" for name in self._blobs.names("") if name in ("opt", "test")]
+                hint = f"Open its part {' or '.join(parts)}." if parts else "Make one with evaluate(..., store=...)."
+                raise StoreError(f"there is no store of losses at '{self.url}'. {hint}")
             self._create(task)
             about = self._read_attributes()
         if task is not None and about is not None:
@@ -240,11 +243,11 @@ class LossStore:
             (0.0, 1.0) if binary or kind == np.bool_ else (low, high),
         )
 
-    def _groups(self) -> dict[str, Array]:
+    def _groups(self) -> dict[str, Groups]:
         found = {}
         for name, levels in self._about["groups"].items():
             codes = np.frombuffer(self._blobs.read(f"{array_name('groups', name)}/0") or b"", dtype="<i8")
-            found[name] = np.asarray(levels)[codes]
+            found[name] = Groups(tuple(levels), codes.astype(np.int64))
         return found
 
     # ---------------------------------------------------------------- the store itself

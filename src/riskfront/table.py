@@ -40,7 +40,7 @@ class LossTable:
         self,
         configs: Sequence[Mapping[str, Any]] | pd.DataFrame,
         losses: Mapping[str, npt.ArrayLike],
-        groups: Mapping[str, npt.ArrayLike] | None = None,
+        groups: Mapping[str, npt.ArrayLike | Groups] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         self._configs = checked.settings(configs)
@@ -54,7 +54,7 @@ class LossTable:
         cls,
         configs: Sequence[Mapping[str, Any]] | pd.DataFrame,
         columns: Mapping[str, Column],
-        groups: Mapping[str, npt.ArrayLike] | None = None,
+        groups: Mapping[str, npt.ArrayLike | Groups] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
     ) -> LossTable:
         """A table whose losses stay where they are, in a store larger than memory, and are read a block at a time."""
@@ -67,7 +67,7 @@ class LossTable:
         table._start(None)
         return table
 
-    def on_demand(self, columns: Mapping[str, Column], groups: Mapping[str, npt.ArrayLike], at_once: int) -> LossTable:
+    def on_demand(self, columns: Mapping[str, Column], groups: Mapping[str, Groups], at_once: int) -> LossTable:
         """The same settings on other examples, evaluated when a test asks for them, ``at_once`` at a time."""
         table = self._part(None)
         table._losses = dict(columns)
@@ -75,7 +75,7 @@ class LossTable:
         table._at_once = at_once
         return table
 
-    def _set_groups(self, groups: Mapping[str, npt.ArrayLike]) -> None:
+    def _set_groups(self, groups: Mapping[str, npt.ArrayLike | Groups]) -> None:
         self._groups = {name: checked.groups(name, values, self._n_stored) for name, values in groups.items()}
         for name in self._groups.keys() & self._losses.keys():
             raise InvalidInputError(
@@ -186,18 +186,8 @@ class LossTable:
         The permutation rests on the raw stream of PCG64, which is fixed for all versions of numpy, so that a certificate
         can be recomputed in years to come. The test part is in random order, which is what betting wants.
         """
-        if not 0 <= opt_fraction < 1:
-            raise InvalidInputError(f"opt_fraction must lie in [0, 1); got {opt_fraction}.")
-        n_opt = round(opt_fraction * self.n_examples)
-        if opt_fraction > 0:
-            if self.n_examples < 2:
-                raise InvalidInputError(
-                    f"a split into opt and test examples needs at least 2; got {self.n_examples}. Add examples, "
-                    "or use a method without a split, such as bonferroni."
-                )
-            n_opt = min(max(n_opt, 1), self.n_examples - 1)
-        order = permutation(self.n_examples, seed)
-        return self.subset(order[:n_opt]), self.subset(order[n_opt:])
+        opt, test = split_examples(self.n_examples, opt_fraction, seed)
+        return self.subset(opt), self.subset(test)
 
     def subset(self, examples: npt.ArrayLike) -> LossTable:
         """The part with these examples, by position, in this order; repetitions are allowed (a bootstrap sample)."""
@@ -385,6 +375,22 @@ class LossTable:
             "levels": {name: groups.levels for name, groups in self._groups.items()},
         }
         return fingerprint(description, arrays)
+
+
+def split_examples(n: int, opt_fraction: float, seed: int) -> tuple[IntArray, IntArray]:
+    """The positions of opt and of test examples among n, each in random order."""
+    if not 0 <= opt_fraction < 1:
+        raise InvalidInputError(f"opt_fraction must lie in [0, 1); got {opt_fraction}.")
+    n_opt = round(opt_fraction * n)
+    if opt_fraction > 0:
+        if n < 2:
+            raise InvalidInputError(
+                f"a split into opt and test examples needs at least 2; got {n}. Add examples, "
+                "or use a method without a split, such as bonferroni."
+            )
+        n_opt = min(max(n_opt, 1), n - 1)
+    order = permutation(n, seed)
+    return order[:n_opt], order[n_opt:]
 
 
 def permutation(n: int, seed: int) -> IntArray:

@@ -101,7 +101,11 @@ def _described(value: Any, seen: dict[int, Any]) -> Any:
     if isinstance(value, FunctionType):
         return _described_function(value, seen)
     if isinstance(value, type):
-        return ["class", value.__qualname__, _source(value)] if _is_users(value) else f"{value.__module__}.{value.__name__}"
+        return (
+            ["class", value.__qualname__, _source(value)]
+            if _is_users(value)
+            else f"{value.__module__}.{value.__name__}"
+        )
     if isinstance(value, list | tuple):
         return [_described(part, seen) for part in value]
     if isinstance(value, dict):

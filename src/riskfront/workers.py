@@ -39,7 +39,9 @@ class Workers:
         if not callable(losses):
             raise InvalidInputError(f"losses must be a function of a setting and the examples; got {losses!r}.")
         if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0):
-            raise InvalidInputError(f"n_jobs must be a whole number that is not 0 (-1: all processors); got {n_jobs!r}.")
+            raise InvalidInputError(
+                f"n_jobs must be a whole number that is not 0 (-1: all processors); got {n_jobs!r}."
+            )
         self._losses, self._examples, self._n_jobs = losses, examples, n_jobs
         self._backend = joblib.parallel.get_active_backend()[0]
         self._kind = type(self._backend).__name__
