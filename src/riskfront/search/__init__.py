@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from riskfront.dimensions import plain
 from riskfront.errors import InvalidInputError
 from riskfront.search.grid import GridSearch
 from riskfront.search.guided import GuidedSearch
@@ -67,11 +68,19 @@ def make_search(
     strategy = STRATEGIES.get(search)
     if strategy is None:
         raise InvalidInputError(f"search must be one of {sorted(STRATEGIES)}; got {search!r}.")
+    seed, budget = plain(seed), plain(budget)
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise InvalidInputError(f"budget must be a whole number of at least 1; got {budget!r}.")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
         raise InvalidInputError(f"seed must be a whole number from 0 to 2**32 - 1; got {seed!r}.")
-    known = inspect.signature(strategy).parameters.keys() - {"space", "objectives", "seed", "budget"}
-    if unknown := options.keys() - known:
-        raise InvalidInputError(f"The options of {search} are {sorted(known)}; got {sorted(unknown)}.")
+    _check_options(search, strategy, options)
     return strategy(space, objectives, seed=seed, budget=budget, **options)
+
+
+def _check_options(name: str, strategy: Callable[..., Search], options: Mapping[str, Any]) -> None:
+    parameters = inspect.signature(strategy).parameters
+    known = parameters.keys() - {"space", "objectives", "seed", "budget"}
+    needed = {option for option in known if parameters[option].default is inspect.Parameter.empty}
+    if not needed <= options.keys() <= known:
+        needs = f", of which it needs {sorted(needed)}" if needed else ""
+        raise InvalidInputError(f"The options of {name} are {sorted(known)}{needs}; got {sorted(options)}.")
