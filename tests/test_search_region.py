@@ -67,3 +67,20 @@ def test_guided_search_asks_inside_the_region():
         search.tell(config, {"error": risks[-1], "cost": 1 - config["x"]})
     guided = risks[5:]
     assert sum(region.low <= risk <= region.high for risk in guided) >= 4
+
+
+def test_guided_searches_may_share_a_storage(tmp_path):
+    options = {
+        "targets": [LimitTarget("error", 0.3, 1000, 1000)],
+        "delta": 0.1,
+        "n_startup": 3,
+        "storage": f"sqlite:///{tmp_path}/run.db",
+        "study_name": "shared",
+    }
+    here, there = (make_search("guided", Space(x=Float(0, 1)), ["error", "cost"], **options) for _ in range(2))
+    asked = []
+    for search in (here, there, here, there, here):
+        (config,) = search.ask()
+        asked.append(config["x"])
+        search.tell(config, {"error": 0.5 * config["x"] ** 2, "cost": 1 - config["x"]})
+    assert len(set(asked)) == 5

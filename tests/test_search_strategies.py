@@ -28,6 +28,7 @@ def tell(search, config):
         ({"search": "random", "budget": 2.5}, "budget"),
         ({"search": "random", "seed": -1}, "seed"),
         ({"search": "random", "points": 3}, "options of random"),
+        ({"search": "guided", "delta": 0.1}, "needs \\['delta', 'targets'\\]"),
         ({"search": "random", "objectives": []}, "objectives"),
         ({"search": "random", "objectives": ["a", "a"]}, "objectives"),
         ({"search": "random", "space": {"x": Float(0, 1)}}, "space"),

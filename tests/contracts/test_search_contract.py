@@ -104,7 +104,7 @@ def test_settings_told_but_never_asked_are_learned_from_and_not_asked(make):
     foreign = make(seed=9).ask(4)
     for config in foreign:
         search.tell(config, evaluate(config))
-    asked = run(search, STARTUP)
+    asked = run(search, 2)
     assert not set(ids(foreign)) & set(ids(asked))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from riskfront.errors import InvalidInputError
+from riskfront.search.ledger import startup_size
 from riskfront.search.optuna import OptunaSearch, import_optuna, make_gp_sampler
 from riskfront.search.quiet import quiet
 from riskfront.search.region import LimitTarget
@@ -50,8 +51,9 @@ class GuidedSearch:
         import_optuna()
         from riskfront.search.region_sampler import RegionSampler
 
+        n_startup = startup_size(budget) if n_startup is None else n_startup
         with quiet("optuna"):
-            sampler = RegionSampler(make_gp_sampler(seed), names, self.regions)
+            sampler = RegionSampler(make_gp_sampler(seed, n_startup), names, self.regions)
         self._search = OptunaSearch(
             space,
             names,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SamplerName: TypeAlias = Literal["gp", "tpe", "nsga2"]
 
-_PROPOSALS = 5  # how often a sampler may repeat itself before a random fresh setting takes the place
+_PROPOSALS = 3  # how often a sampler may repeat itself before a random fresh setting takes the place
 
 
 class OptunaSearch:
@@ -60,7 +60,7 @@ class OptunaSearch:
             n_before = self._check_same_study(study_name)
             # Whoever joins a study must not replay the points it began with.
             seeds = [int(s) for s in np.random.SeedSequence([seed, n_before]).generate_state(2)]
-            self._study.sampler = _make_sampler(sampler, seeds[0], budget)
+            self._study.sampler = _make_sampler(sampler, seeds[0], budget, self._n_startup)
         self._startup = RandomSearch(space, objectives, seed=seeds[1])
         self._running: dict[str, Trial] = {}
 
@@ -146,15 +146,15 @@ def _distribution(dimension: Dimension) -> "BaseDistribution":
     return made
 
 
-def _make_sampler(sampler: "SamplerName | BaseSampler", seed: int, budget: int) -> "BaseSampler":
+def _make_sampler(sampler: "SamplerName | BaseSampler", seed: int, budget: int, n_startup: int) -> "BaseSampler":
     samplers = import_optuna().samplers
     made: BaseSampler
     if isinstance(sampler, samplers.BaseSampler):
         made = sampler
     elif sampler == "gp":
-        made = make_gp_sampler(seed)
+        made = make_gp_sampler(seed, n_startup)
     elif sampler == "tpe":
-        made = samplers.TPESampler(seed=seed, n_startup_trials=1, multivariate=True)
+        made = samplers.TPESampler(seed=seed, n_startup_trials=n_startup, multivariate=True)
     elif sampler == "nsga2":
         made = samplers.NSGAIISampler(seed=seed, population_size=max(4, min(50, budget // 5)))
     else:
@@ -162,12 +162,12 @@ def _make_sampler(sampler: "SamplerName | BaseSampler", seed: int, budget: int) 
     return made
 
 
-def make_gp_sampler(seed: int) -> "BaseSampler":
+def make_gp_sampler(seed: int, n_startup: int) -> "BaseSampler":
     try:
         import torch  # noqa: F401 - Optuna needs it and says so only when the first model is fitted
     except ImportError as error:
         raise MissingExtraError("torch", "search") from error
     made: BaseSampler = import_optuna().samplers.GPSampler(
-        seed=seed, n_startup_trials=1, warn_independent_sampling=False
+        seed=seed, n_startup_trials=n_startup, warn_independent_sampling=False
     )
     return made

@@ -63,6 +63,7 @@ class RegionSampler(BaseSampler):
         for name, value in zip(self._objectives, values, strict=True):
             if name in self._regions:
                 region = self._regions[name]
-                violations[f"{name} below"] = region.low - value
                 violations[f"{name} above"] = value - region.high
+                if region.low > 0:  # no risk lies below 0, and each constraint costs a model
+                    violations[f"{name} below"] = region.low - value
         return violations
