@@ -73,6 +73,7 @@ class LocalBlobs:
         target = self.root / name
         temporary = f"{target}.{uuid.uuid4().hex}.partial"
         try:
+            os.makedirs(target.parent, exist_ok=True)
             with open(temporary, "wb", buffering=0) as file:
                 rest = memoryview(data).cast("B")
                 while rest.nbytes:

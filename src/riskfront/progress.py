@@ -44,7 +44,7 @@ class ProgressBar:
                 Rate(""),
                 TimeRemainingColumn(),
             ]
-            self._bar = Progress(*columns, console=console, transient=True)
+            self._bar = Progress(*columns, console=console, transient=shown is None)
             self._task = self._bar.add_task(title, total=total, completed=done)
 
     def __enter__(self) -> ProgressBar:

@@ -7,8 +7,8 @@ A Zarr group (format 3):
     parts/<writer>/<loss>  (rows, examples), one chunk a row; each writer appends to parts of its own, so none waits for another
     done/<config>.json     written last: the setting, where its row is, and range and SHA-256 of each of its losses
 
-A row exists once its marker does. Whatever moment a run is killed at, rows without a marker are never read. Zarr makes the
-arrays; rows, which are whole uncompressed chunks, are written and read directly, at a tenth of the cost of its event loop.
+A row exists once its marker does. Whatever moment a run is killed at, rows without a marker are never read. Zarr describes
+the arrays; rows, which are whole uncompressed chunks, are written and read directly, at a tenth of the cost of its event loop.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from riskfront import columns as checked
 from riskfront.arrays import Array
 from riskfront.blobs import LocalBlobs, open_blobs
 from riskfront.columns import Groups
-from riskfront.errors import InvalidInputError, MissingExtraError, StoreError
+from riskfront.errors import InvalidInputError, StoreError
 from riskfront.lazy_column import LazyColumn
 from riskfront.space import Config, config_id
-from riskfront.store_parts import ROWS, Loss, Marker, Part, array_name, chunk_name, common_type, stored
+from riskfront.store_parts import ROWS, Loss, Marker, Part, array_name, chunk_name, common_type, stored, zarr_metadata
 from riskfront.table import LossTable
 from riskfront.task import Task
 
@@ -57,7 +57,6 @@ class LossStore:
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._blobs = open_blobs(url, storage_options)
-        self._options = dict(storage_options or {})
         self._lock = threading.Lock()
         self._part: Part | None = None
         about = self._read_attributes()
@@ -157,19 +156,13 @@ class LossStore:
         """The part this process writes to; a new one if it is full, if types do not fit, or in a forked process."""
         part = self._part
         if part is None or not part.takes(rows):
-            dtypes = {name: values.dtype for name, values in rows.items()}
+            dtypes = {name: values.dtype.newbyteorder("<") for name, values in rows.items()}
             part = self._part = Part(f"parts/{uuid.uuid4().hex}", dtypes, os.getpid())
-            group = self._zarr_group()
-            for name, dtype in dtypes.items():
-                group.create_array(
-                    array_name(part.name, name),
-                    shape=(ROWS, self.n_examples),
-                    chunks=(1, self.n_examples),
-                    dtype=dtype.newbyteorder("<"),
-                    compressors=None,
-                    chunk_key_encoding={"name": "v2", "separator": "."},
-                    dimension_names=("settings", "examples"),
-                )
+            shape = (ROWS, self.n_examples)
+            arrays = {array_name(part.name, name): (shape, (1, self.n_examples), kind) for name, kind in dtypes.items()}
+            for name, text in zarr_metadata(arrays).items():
+                if name != "zarr.json":  # the group itself was made before
+                    self._blobs.write(name, text)
         return part
 
     # ---------------------------------------------------------------- reading
@@ -232,6 +225,8 @@ class LossStore:
     ) -> LazyColumn:
         known = [marker.losses[name] for marker in markers]
         low, high = min(loss.low for loss in known), max(loss.high for loss in known)
+        if kind.kind in "iu" and low >= -128 and high <= 127:
+            kind = np.dtype(np.int8)  # as a table in memory holds them
         binary = kind.kind in "iu" and bounds.get(name, (0.0, 1.0)) == (0.0, 1.0) and low >= 0 and high <= 1
         return LazyColumn(
             self._blobs,
@@ -267,24 +262,17 @@ class LossStore:
     def _create(self, task: Task) -> None:
         if task.n_examples < 1:
             raise InvalidInputError("a store needs at least one example; got none.")
-        group = self._zarr_group()
-        group.require_group("done")
-        levels = {}
-        for name, values in task.groups.items():
-            coded = checked.groups(name, values, task.n_examples)
-            levels[name] = list(coded.levels)
-            array = group.create_array(
-                array_name("groups", name),
-                shape=coded.codes.shape,
-                chunks=coded.codes.shape,
-                dtype="<i8",
-                compressors=None,
-                chunk_key_encoding={"name": "v2", "separator": "."},
-                overwrite=True,
-            )
-            array[:] = coded.codes
+        coded = {name: checked.groups(name, values, task.n_examples) for name, values in task.groups.items()}
         about = {"schema": _SCHEMA, "version": _VERSION, "n_examples": task.n_examples, "task": dict(task.identity)}
-        group.attrs["riskfront"] = {**about, "groups": levels, "bounds": dict(task.bounds)}
+        about |= {"groups": {name: list(groups.levels) for name, groups in coded.items()}, "bounds": dict(task.bounds)}
+        shape = (task.n_examples,)
+        arrays = {array_name("groups", name): (shape, shape, np.dtype("<i8")) for name in coded}
+        metadata = zarr_metadata(arrays, ["done", "parts"], {"riskfront": about})
+        for name, groups in coded.items():
+            self._blobs.write(f"{array_name('groups', name)}/0", groups.codes.astype("<i8").data)
+        # the group itself comes last: whoever sees it sees the whole store, and others who make it write the same
+        for name in sorted(metadata, key=lambda name: name == "zarr.json"):
+            self._blobs.write(name, metadata[name])
 
     def _check_same(self, task: Task, about: Mapping[str, Any]) -> None:
         known = about["task"]
@@ -295,13 +283,3 @@ class LossStore:
                 f"the store '{self.url}' belongs to another task: its {listed} differ from those given now. "
                 "Losses of different tasks are never mixed: use another store, or go back to what this one was made with."
             )
-
-    def _zarr_group(self) -> Any:
-        try:
-            import zarr
-        except ImportError as error:
-            raise MissingExtraError("zarr", "store") from error
-        try:
-            return zarr.open_group(self.url, mode="a", storage_options=self._options or None)
-        except OSError as error:
-            raise StoreError(f"cannot write to the store '{self.url}': {error.strerror or error}.") from error

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import numpy as np
 
 from riskfront.arrays import Array
+from riskfront.errors import MissingExtraError
 from riskfront.space import Config
 
 ROWS = 1024  # settings in a part
@@ -93,3 +94,33 @@ def common_type(losses: Sequence[Loss]) -> np.dtype[Any]:
     """The type that holds all these rows without loss."""
     kinds = {loss.dtype for loss in losses}
     return np.dtype(next(iter(kinds))) if len(kinds) == 1 else np.result_type(*(np.dtype(kind) for kind in kinds))
+
+
+def zarr_metadata(
+    arrays: Mapping[str, tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]],
+    groups: Sequence[str] = (),
+    attributes: Mapping[str, Any] | None = None,
+) -> dict[str, bytes]:
+    """The files by which Zarr knows a group with these arrays: name -> (shape, chunks, type), uncompressed.
+
+    They are made in memory and written by the store, each whole, so that processes that make one store cannot collide.
+    """
+    try:
+        import zarr
+    except ImportError as error:
+        raise MissingExtraError("zarr", "store") from error
+    files: dict[str, Any] = {}
+    root = zarr.create_group(zarr.storage.MemoryStore(files), attributes=dict(attributes or {}))
+    for name in groups:
+        root.create_group(name)
+    for name, (shape, chunks, dtype) in arrays.items():
+        root.create_array(
+            name,
+            shape=shape,
+            chunks=chunks,
+            dtype=dtype,
+            compressors=None,
+            chunk_key_encoding={"name": "v2", "separator": "."},
+            dimension_names=("settings", "examples")[-len(shape) :],
+        )
+    return {name: text.to_bytes() for name, text in files.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -75,7 +76,9 @@ class Workers:
             try:
                 yield from results
             finally:
-                results.close()
+                with warnings.catch_warnings():  # that results are left behind when a run stops is no news
+                    warnings.simplefilter("ignore")
+                    results.close()
             return
         while chunk := list(itertools.islice(tasks, 4 * self.count)):
             yield from joblib.Parallel(n_jobs=self._n_jobs)(chunk)
