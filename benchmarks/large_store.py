@@ -2,8 +2,8 @@
 
     python -m benchmarks.large_store [--scale 1.0] [--folder DIR]
 
-At scale 1: 5,000 settings x 200,000 examples with a 0/1 and a float32 loss, 5 GB. The scale shrinks the settings. Each step runs
-in a process of its own, so that peaks do not mix. Target: peak under 1 GB, time at most twice that of reading once with zarr.
+At scale 1: 5,000 settings x 200,000 examples with a 0/1 and a float32 loss, 5 GB. The scale shrinks the settings. Each step
+runs in a process of its own, so that peaks do not mix. Target: peak under 1 GB, time at most twice that of reading once with zarr.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PROBLEM = rf.Problem([rf.Limit("error", at_most=0.1)], minimize="cost")
 
 
 def write(url: str, n_settings: int) -> None:
-    """Losses whose means vary along the settings; the noise is shared, which costs nothing to make and changes no byte count."""
+    """Losses whose means vary along the settings; the noise is shared, which is cheap to make."""
     random = np.random.default_rng(0)
     noise, other = random.random(N_EXAMPLES), random.random(N_EXAMPLES, dtype=np.float32)
     store = LossStore(url, Task(N_EXAMPLES, {"code": "benchmark", "examples": str(N_EXAMPLES)}))

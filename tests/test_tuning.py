@@ -134,10 +134,6 @@ def test_examples_of_every_kind(kind: str) -> None:
 # -------------------------------------------------------------------- stores
 
 
-class Stopped(Exception):
-    pass
-
-
 @pytest.mark.parametrize("after", [5, 25, 43])
 def test_a_stopped_run_goes_on_the_same_way(after: int, tmp_path: Path) -> None:
     whole = run(Losses(), search=_tpe(), store=tmp_path / "whole.zarr")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,8 +21,12 @@ class Blobs(Protocol):
     def read(self, name: str) -> bytes | None:
         """The object, or None if there is none."""
 
-    def read_into(self, names: Sequence[str], buffers: Sequence[memoryview]) -> None:
-        """Fill each buffer with an object of exactly its size."""
+    @property
+    def readers(self) -> int:
+        """How many threads should read at a time."""
+
+    def read_into(self, name: str, buffer: memoryview) -> None:
+        """Fill the buffer with an object of exactly its size."""
 
     def write(self, name: str, data: bytes | memoryview) -> None:
         """Write the object whole; whoever reads at the same time sees the old or the new one."""
@@ -58,16 +61,19 @@ class LocalBlobs:
         except OSError as error:
             raise StoreError(f"cannot read '{self.root / name}': {error.strerror}.") from error
 
-    def read_into(self, names: Sequence[str], buffers: Sequence[memoryview]) -> None:
-        for name, buffer in zip(names, buffers, strict=True):
-            try:
-                with open(self.root / name, "rb", buffering=0) as file:
-                    size, filled = os.fstat(file.fileno()).st_size, 0
-                    while size == buffer.nbytes and filled < size:
-                        filled += file.readinto(buffer[filled:]) or size
-            except OSError as error:
-                raise StoreError(f"cannot read '{self.root / name}': {error.strerror}.") from error
-            _check_size(f"{self.root / name}", size, buffer.nbytes)
+    @property
+    def readers(self) -> int:
+        return min(4, os.cpu_count() or 1)
+
+    def read_into(self, name: str, buffer: memoryview) -> None:
+        try:
+            with open(self.root / name, "rb", buffering=0) as file:
+                size, filled = os.fstat(file.fileno()).st_size, 0
+                while size == buffer.nbytes and filled < size:
+                    filled += file.readinto(buffer[filled:]) or size
+        except OSError as error:
+            raise StoreError(f"cannot read '{self.root / name}': {error.strerror}.") from error
+        _check_size(f"{self.root / name}", size, buffer.nbytes)
 
     def write(self, name: str, data: bytes | memoryview) -> None:
         target = self.root / name
@@ -118,12 +124,14 @@ class RemoteBlobs:
             raise StoreError(f"cannot read '{self._url}/{name}': {error}.") from error
         return found
 
-    def read_into(self, names: Sequence[str], buffers: Sequence[memoryview]) -> None:
-        with ThreadPoolExecutor(max_workers=min(16, max(1, len(names)))) as pool:
-            for name, found, buffer in zip(names, pool.map(self.read, names), buffers, strict=True):
-                data = b"" if found is None else found
-                _check_size(f"{self._url}/{name}", len(data), buffer.nbytes)
-                buffer[:] = data
+    @property
+    def readers(self) -> int:
+        return 16
+
+    def read_into(self, name: str, buffer: memoryview) -> None:
+        data = self.read(name) or b""
+        _check_size(f"{self._url}/{name}", len(data), buffer.nbytes)
+        buffer[:] = data
 
     def write(self, name: str, data: bytes | memoryview) -> None:
         try:

@@ -15,6 +15,7 @@ from riskfront.errors import StoreError
 from riskfront.sums import Rows
 
 _WINDOW_BYTES = 1 << 25  # rows read ahead of whoever goes through the column from top to bottom
+_PARALLEL_BYTES = 1 << 22  # less is read faster by one thread
 
 
 class LazyColumn:
@@ -43,7 +44,8 @@ class LazyColumn:
         self._digests: dict[int, bytes] = {}
         self._window: tuple[int, Array] | None = None
         self._next: tuple[int, Future[Array]] | None = None
-        self._ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="riskfront-read")
+        self._readers = ThreadPoolExecutor(max_workers=blobs.readers, thread_name_prefix="riskfront-read")
+        self._ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="riskfront-ahead")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -98,26 +100,31 @@ class LazyColumn:
 
     def _read(self, rows: Array) -> Array:
         out = np.empty((len(rows), self._n), dtype=self._dtype)
-        same = [self._stored[row].itemsize == self._dtype.itemsize and self._alike(row) for row in rows]
-        targets = [
-            out[i] if direct else np.empty(self._n, self._stored[row])
-            for i, (row, direct) in enumerate(zip(rows, same, strict=True))
-        ]
-        self._blobs.read_into([self._names[row] for row in rows], [target.data.cast("B") for target in targets])
-        for i, (row, target, direct) in enumerate(zip(rows, targets, same, strict=True)):
-            digest = hashlib.sha256(target.data).digest()
-            if digest != self._sha256[row]:
-                raise StoreError(
-                    f"'{self._blobs.url}/{self._names[row]}' must hold the losses that were written; its SHA-256 differs. "
-                    "The file was changed or damaged: restore it from a copy, or evaluate into a new store."
-                )
-            if not direct:
-                out[i] = target
-                digest = hashlib.sha256(out[i].data).digest()
-            self._digests[int(row)] = digest
+        if out.nbytes < _PARALLEL_BYTES:
+            digests = [self._read_row(int(row), target) for row, target in zip(rows, out, strict=True)]
+        else:  # reading and hashing let other threads run
+            digests = list(self._readers.map(self._read_row, rows.tolist(), out))
+        self._digests.update(zip(rows.tolist(), digests, strict=True))
         out.flags.writeable = False
         return out
 
+    def _read_row(self, row: int, out: Array) -> bytes:
+        """Fill (examples,) with a row; its SHA-256 in the type of the column."""
+        direct = self._alike(row)
+        target = out if direct else np.empty(self._n, self._stored[row])
+        self._blobs.read_into(self._names[row], target.data.cast("B"))
+        digest = hashlib.sha256(target.data).digest()
+        if digest != self._sha256[row]:
+            raise StoreError(
+                f"'{self._blobs.url}/{self._names[row]}' must hold the losses that were written; its SHA-256 differs. "
+                "The file was changed or damaged: restore it from a copy, or evaluate into a new store."
+            )
+        if direct:
+            return digest
+        out[:] = target
+        return hashlib.sha256(out.data).digest()
+
     def _alike(self, row: int) -> bool:
         """Whether the bytes of a stored row are those of the column: the same type, or 0/1 in a byte."""
-        return self._stored[row] == self._dtype or (self._dtype == np.bool_ and self._stored[row].kind in "iub")
+        stored = self._stored[row]
+        return stored == self._dtype or (self._dtype == np.bool_ and stored.kind in "iub" and stored.itemsize == 1)

@@ -25,7 +25,7 @@ import numpy as np
 
 from riskfront import columns as checked
 from riskfront.arrays import Array
-from riskfront.blobs import LocalBlobs, open_blobs
+from riskfront.blobs import open_blobs
 from riskfront.columns import Groups
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.lazy_column import LazyColumn
@@ -104,7 +104,7 @@ class LossStore:
         """See what other processes have completed since."""
         names = [name for name in self._blobs.names("done") if name.endswith(".json") and name != "zarr.json"]
         new = [name for name in names if name.removesuffix(".json") not in self._markers]
-        with ThreadPoolExecutor(max_workers=1 if isinstance(self._blobs, LocalBlobs) else 16) as pool:
+        with ThreadPoolExecutor(max_workers=self._blobs.readers) as pool:
             texts = pool.map(self._blobs.read, [f"done/{name}" for name in new])
             for name, text in zip(new, texts, strict=True):
                 self._markers[name.removesuffix(".json")] = self._parsed(name, text)
