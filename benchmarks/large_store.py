@@ -3,7 +3,8 @@
     python -m benchmarks.large_store [--scale 1.0] [--folder DIR]
 
 At scale 1: 5,000 settings x 200,000 examples with a 0/1 and a float32 loss, 5 GB. The scale shrinks the settings. Each step
-runs in a process of its own, so that peaks do not mix. Target: peak under 1 GB, time at most twice that of reading once with zarr.
+runs in a process of its own, so that peaks do not mix. Target: peak under 1 GB,
+time at most twice that of reading once with zarr.
 """
 
 from __future__ import annotations
@@ -77,12 +78,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         url = str(Path(folder) / "large.zarr")
         print(f"{n_settings:,} settings x {N_EXAMPLES:,} examples, {n_settings * N_EXAMPLES * 5 / 1e9:.1f} GB")
-        results = {
-            step: measured(step, url, n_settings) for step in ("write", "read", "calibrate", "read", "calibrate")
-        }
-        for step, found in results.items():
-            print(f"{step:10} {found['seconds']:7.1f} s   peak {found['peak_gb']:.2f} GB")
-        print(f"calibrate / read once: {results['calibrate']['seconds'] / results['read']['seconds']:.2f}")
+        best = {"write": np.inf, "read": np.inf, "calibrate": np.inf}
+        for step in ("write", *("read", "calibrate") * 3):  # in turns, so that other load on the machine hits both
+            found = measured(step, url, n_settings)
+            best[step] = min(best[step], found["seconds"])
+            print(f"{step:10} {found['seconds']:7.1f} s   peak {found['peak_gb']:.2f} GB", flush=True)
+        print(f"calibrate / read once, best of three each: {best['calibrate'] / best['read']:.2f}")
 
 
 if __name__ == "__main__":

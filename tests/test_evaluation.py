@@ -206,9 +206,7 @@ def wait_for_markers(tmp_path: Path, count: int) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.parametrize(
-    ("jobs", "stop"), [(1, signal.SIGKILL), (2, signal.SIGKILL), (2, signal.SIGINT)]
-)
+@pytest.mark.parametrize(("jobs", "stop"), [(1, signal.SIGKILL), (2, signal.SIGKILL), (2, signal.SIGINT)])
 def test_a_killed_run_goes_on(tmp_path: Path, jobs: int, stop: signal.Signals) -> None:
     run = start(tmp_path, jobs, 0.03)
     wait_for_markers(tmp_path, 7)

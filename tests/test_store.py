@@ -286,3 +286,14 @@ def test_the_fingerprint_of_data() -> None:
     del Remote.fingerprint
     with pytest.raises(InvalidInputError, match="text attribute 'fingerprint'"):
         fingerprint_data(Remote())
+
+
+def test_an_object_that_cannot_be_pickled_is_known_by_what_it_holds() -> None:
+    class Model:
+        def __init__(self, weights: float) -> None:
+            self.weights = weights
+
+        def __call__(self, config: object, examples: object) -> None: ...
+
+    assert fingerprint_code(Model(1.0)) == fingerprint_code(Model(1.0))
+    assert fingerprint_code(Model(1.0)) != fingerprint_code(Model(2.0))

@@ -178,7 +178,7 @@ def test_stores_of_other_runs_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(StoreError, match=f"another task: its {what} differ"):
             run(Losses(), store=tmp_path / "run.zarr", **options)
-    with pytest.raises(StoreError, match="Open its part '.*opt' or '.*test'"):
+    with pytest.raises(StoreError, match=r"Open its part '.*opt' or '.*test'"):
         LossStore(tmp_path / "run.zarr")
     evaluate(Losses(), DATA, [{"t": 0.5, "model": "small"}], store=tmp_path / "other.zarr")
     with pytest.raises(StoreError, match="is a store of evaluate"):
@@ -280,7 +280,7 @@ def test_bad_input(tmp_path: Path) -> None:
                 raise ValueError("no")
             return super().__call__(config, examples)
 
-    with pytest.raises(EvaluationError, match="ValueError: no.* 3 settings evaluated before are in the store"):
+    with pytest.raises(EvaluationError, match=r"ValueError: no.* 3 settings evaluated before are in the store"):
         run(Fails(), store=tmp_path / "run.zarr")
 
 

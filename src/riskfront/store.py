@@ -279,7 +279,13 @@ class LossStore:
         different = [name for name in {**known, **task.identity} if known.get(name) != task.identity.get(name)]
         if different:
             listed = " and ".join([", ".join(different[:-1]), different[-1]] if len(different) > 1 else different)
+            hint = "use another store, or go back to what this one was made with."
+            if "code" in different:
+                hint += (
+                    " (A function counts as changed when anything it refers to did, such as a model or a cache; "
+                    "if that is wrong, name its version yourself, with a text attribute 'fingerprint' of the function.)"
+                )
             raise StoreError(
                 f"the store '{self.url}' belongs to another task: its {listed} differ from those given now. "
-                "Losses of different tasks are never mixed: use another store, or go back to what this one was made with."
+                f"Losses of different tasks are never mixed: {hint}"
             )

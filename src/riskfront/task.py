@@ -110,7 +110,10 @@ def _described(value: Any, seen: dict[int, Any]) -> Any:
         return [_described(part, seen) for part in value]
     if isinstance(value, dict):
         return [[_described(key, seen), _described(part, seen)] for key, part in value.items()]
-    return [_described(type(value), seen), _content(value)]
+    try:
+        return [_described(type(value), seen), fingerprint_data(value)]
+    except InvalidInputError:  # of a lock or a connection its kind must do, of other objects what they hold
+        return [_described(type(value), seen), _described(getattr(value, "__dict__", None), seen)]
 
 
 def _described_function(function: FunctionType, seen: dict[int, Any]) -> Any:
@@ -154,13 +157,6 @@ def _source(value: Any) -> str | None:
 def _bytecode(code: CodeType) -> Any:
     constants = [_bytecode(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
     return [code.co_code.hex(), constants, code.co_names, code.co_varnames]
-
-
-def _content(value: Any) -> str:
-    try:
-        return fingerprint_data(value)
-    except InvalidInputError:  # a lock, a connection, a handle: what it is must do
-        return type(value).__qualname__
 
 
 def _own_name(value: Any) -> str | None:
