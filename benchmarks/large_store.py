@@ -72,7 +72,8 @@ def main() -> None:
         start = time.perf_counter()
         write(options.folder, options.settings) if options.step == "write" else globals()[options.step](options.folder)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(json.dumps({"seconds": time.perf_counter() - start, "peak_gb": peak}))
+        spent = {"seconds": time.perf_counter() - start, "cpu": time.process_time()}
+        print(json.dumps({**spent, "peak_gb": peak}))
         return
     n_settings = max(2, round(options.scale * N_SETTINGS))
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -82,7 +83,10 @@ def main() -> None:
         for step in ("write", *("read", "calibrate") * 3):  # in turns, so that other load on the machine hits both
             found = measured(step, url, n_settings)
             best[step] = min(best[step], found["seconds"])
-            print(f"{step:10} {found['seconds']:7.1f} s   peak {found['peak_gb']:.2f} GB", flush=True)
+            print(
+                f"{step:10} {found['seconds']:7.1f} s   ({found['cpu']:.1f} s of processors)   peak {found['peak_gb']:.2f} GB",
+                flush=True,
+            )
         print(f"calibrate / read once, best of three each: {best['calibrate'] / best['read']:.2f}")
 
 

@@ -74,7 +74,8 @@ class Workers:
         if self._backend.supports_return_generator:
             results = joblib.Parallel(n_jobs=self._n_jobs, return_as="generator_unordered")(tasks)
             try:
-                yield from results
+                for result in results:  # noqa: UP028 - yield from would close the results before the lines below
+                    yield result
             finally:
                 with warnings.catch_warnings():  # that results are left behind when a run stops is no news
                     warnings.simplefilter("ignore")
