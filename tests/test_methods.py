@@ -11,7 +11,7 @@ from riskfront.evidence import Evidence
 from riskfront.fwer import FixedSequence, Graphical
 from riskfront.methods import METHODS, make_method, parameters
 from riskfront.methods.sequences import _nearest
-from riskfront.table import permutation
+from riskfront.splits import permutation
 from tests import reference as ref
 from tests.tables import random_table
 

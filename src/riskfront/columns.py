@@ -6,7 +6,7 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import pandas as pd
 
 from riskfront.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.sums import row_blocks
+from riskfront.sums import Rows, row_blocks
 
 Bounds = tuple[float, float]
 
@@ -25,6 +25,24 @@ class Groups:
 
     levels: tuple[Any, ...]
     codes: IntArray
+
+
+class Column(Protocol):
+    """Losses (settings, examples) that are read, or evaluated, when rows of them are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def range(self) -> Bounds:
+        """The smallest and the largest value."""
+
+    def __getitem__(self, rows: Rows) -> Array:
+        """(rows, examples)."""
+
+    def row_digests(self) -> list[bytes]:
+        """The SHA-256 of each row."""
 
 
 def settings(configs: Sequence[Mapping[str, Any]] | pd.DataFrame) -> pd.DataFrame:
@@ -100,9 +118,26 @@ def losses(
     return arrays, ranges, declared
 
 
-def groups(name: str, values: npt.ArrayLike, n_examples: int) -> Groups:
-    """The levels of a group, sorted, and the level of each example."""
-    array = np.asarray(values)
+def declared_bounds(bounds: Mapping[str, Bounds], ranges: Mapping[str, Bounds]) -> dict[str, Bounds]:
+    """The declared bounds of columns whose ranges are known already."""
+    for name in bounds:
+        if name not in ranges:
+            raise InvalidInputError(unknown(name, list(ranges), "loss"))
+    declared = {name: _checked_bounds(name, pair) for name, pair in bounds.items()}
+    for name, (low, high) in declared.items():
+        if ranges[name][0] < low or ranges[name][1] > high:
+            raise InvalidInputError(
+                f"loss '{name}' must lie in its declared bounds ({low:g}, {high:g}); its values run from "
+                f"{ranges[name][0]:g} to {ranges[name][1]:g}."
+            )
+    return declared
+
+
+def groups(name: str, values: npt.ArrayLike | Groups, n_examples: int) -> Groups:
+    """The levels of a group, sorted, and the level of each example; groups made before keep levels that no example has."""
+    if isinstance(values, Groups) and len(values.codes) == n_examples:
+        return values
+    array = np.asarray(values.codes if isinstance(values, Groups) else values)
     if array.shape != (n_examples,):
         raise InvalidInputError(
             f"group '{name}' must have one value for each of {n_examples} examples; got shape {array.shape}."

@@ -50,7 +50,8 @@ def decide(plan: Plan, evidence: Evidence) -> Decision:
 def _until_first_failure(evidence: Evidence, rows: IntArray, delta: float) -> FloatArray:
     """p-values in testing order up to and including the first above delta; nothing behind it is ever looked at."""
     found: list[FloatArray] = []
-    start, size = 0, _FIRST_CHUNK
+    at_once = evidence.table.at_once
+    start, size = 0, at_once or _FIRST_CHUNK
     while start < len(rows):
         chunk = evidence.p_values(rows[start : start + size])
         failed = np.flatnonzero(chunk.max(axis=1) > delta)
@@ -58,7 +59,7 @@ def _until_first_failure(evidence: Evidence, rows: IntArray, delta: float) -> Fl
             found.append(chunk[: failed[0] + 1])
             break
         found.append(chunk)
-        start, size = start + size, 2 * size
+        start, size = start + size, at_once or 2 * size
     return np.concatenate(found) if found else np.empty((0, len(evidence.tests)))
 
 
