@@ -22,7 +22,7 @@ from riskfront.problem import Limit, Objective, Problem
 from riskfront.table import LossTable
 
 Limits = str | Limit | Sequence[str | Limit]
-Objectives = str | Objective | Sequence[str | Objective]
+Objectives = str | Sequence[str | Objective]
 Self = TypeVar("Self", bound="CalibratedModel")
 
 
@@ -129,7 +129,11 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
         self.estimator_ = model
         self.config_ = self.certificate_.config if self.certificate_ else None
         if not self.certificate_:
-            warnings.warn(f"{self.certificate_.verdict()} predict will raise.", NotCertifiedWarning, stacklevel=3)
+            warnings.warn(
+                f"{self.certificate_.verdict()} predict will raise NotCertifiedError.",
+                NotCertifiedWarning,
+                stacklevel=3,
+            )
 
     def _certified_config(self) -> dict[str, Any]:
         """The setting to use. NotCertifiedError, with the reason, when there is none: no other setting is safe to use."""

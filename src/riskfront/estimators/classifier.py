@@ -40,8 +40,10 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
     - ``error`` (answered, and wrong), ``correct`` (answered, and right), ``answered``, ``abstained``;
     - with two classes ``false_positive``, ``false_negative`` and ``predicted_positive`` (answered, each);
     - ``per label``: in every true class; with two classes also ``given positive`` and ``given negative``: among the examples
-      that truly are. So "error <= 0.02 given answered" is the error of what is answered, "false_negative <= 0.05 given positive"
-      the miss rate, and "false_positive <= 0.1 given predicted_positive" one minus the precision.
+      that truly are.
+
+    So "error <= 0.02 given answered" is the error of what is answered, "false_negative <= 0.05 given positive" the miss rate,
+    and "false_positive <= 0.1 given predicted_positive" one minus the precision.
 
     The guarantee is for new examples drawn like those of ``fit``, independently. Preprocessing belongs inside ``estimator``: a
     step that a surrounding pipeline fits on the calibration examples is outside the guarantee, unless frozen.
@@ -54,8 +56,9 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
         maximize: objectives to make large.
         delta: the probability with which some limit may be broken.
         method: a calibration method or its name.
-        thresholds: decision thresholds to choose from, in (0, 1), for two classes; 0.5 alone for the usual decision. By default
-            23 from 0.01 to 0.99. Neither these nor the next may be derived from the calibration examples.
+        thresholds: decision thresholds to choose from, in (0, 1), for two classes. By default 0.5 alone while limits and
+            objectives treat both classes alike (more would only cost power), and 23 from 0.01 to 0.99 when they speak of one
+            class or of ``label``. Neither these nor the next may be derived from the calibration examples.
         abstain_thresholds: abstention thresholds to choose from, in [0, 1]; 0 alone to always answer. By default 19 from 0 to
             0.999, to suit probabilities that mean something; give your own for a model that is always almost certain.
         abstain_label: what ``predict`` returns where there is no answer. By default "abstain" when classes are texts and
@@ -67,21 +70,21 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
 
     Attributes:
         certificate_: the certificate; false when nothing could be certified.
-        config_: the setting in use, such as {"threshold": 0.4, "abstain": 0.8}; None when nothing could be certified. ``fit`` then
-            gives a NotCertifiedWarning and ``predict`` raises NotCertifiedError, because no setting is known to keep the limits.
+        config_: the setting in use, such as {"threshold": 0.4, "abstain": 0.8}; None when nothing could be certified. Then
+            ``fit`` gives a NotCertifiedWarning and ``predict`` raises NotCertifiedError: no setting is known to be safe.
         classes_: the classes of the model. abstain_label_: the label in use. estimator_: the model.
 
     Example:
         >>> from sklearn.datasets import make_classification
         >>> from sklearn.linear_model import LogisticRegression
-        >>> X, y = make_classification(3000, n_informative=4, flip_y=0.2, random_state=0)
+        >>> X, y = make_classification(10_000, class_sep=0.8, random_state=0)
         >>> model = LogisticRegression().fit(X[:1000], y[:1000])
-        >>> safe = RiskControlledClassifier(model, limits="error <= 0.15 given answered").fit(X[1000:2000], y[1000:2000])
+        >>> safe = RiskControlledClassifier(model, limits="error <= 0.1 given answered").fit(X[1000:2000], y[1000:2000])
         >>> bool(safe.certificate_)
         True
         >>> labels = safe.predict(X[2000:])
         >>> answered = labels != safe.abstain_label_
-        >>> bool((labels != y[2000:])[answered].mean() <= 0.15), bool(answered.mean() > 0.5)
+        >>> bool((labels != y[2000:])[answered].mean() <= 0.1), bool(answered.mean() > 0.5)
         (True, True)
     """
 
@@ -158,7 +161,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
 
     @available_if(_has_two_classes)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> FloatArray:
-        """(n,): above 0 for the second class, below for the first; no answer within 2 ``abstain`` - 1 of 0. Two classes only."""
+        """(n,), for two classes: above 0 for the second class, below for the first; no answer within 2 ``abstain`` - 1 of 0."""
         config = self._certified_config()
         positive = self._positive(self.classes_)
         q = rule.tilt(_probabilities(self.estimator_, X, self.classes_)[:, positive], config["threshold"])
@@ -183,7 +186,8 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
             groups |= {"positive": truth == positive, "negative": truth != positive}
         _check_labels(problem, truth, classes)
         names = _named(problem, [*rule.COMMON, *(rule.TWO_CLASSES if two else ())], list(groups))
-        decision = rule.numbers("thresholds", self.thresholds, rule.THRESHOLDS, open_=True) if two else None
+        offered = rule.THRESHOLDS if _tells_classes_apart(problem) else (0.5,)
+        decision = rule.numbers("thresholds", self.thresholds, offered, open_=True) if two else None
         least = rule.numbers("abstain_thresholds", self.abstain_thresholds, rule.ABSTAIN, open_=False)
         losses = rule.outcomes(probabilities, truth, decision, least, positive, names)
         return LossTable(rule.settings(decision, least), losses, groups)
@@ -262,6 +266,11 @@ def _named(problem: Problem, losses: list[str], groups: list[str]) -> list[str]:
             raise InvalidInputError(unknown(term.given, [*losses, *groups], "condition"))
     used = {name for term in problem.terms for name in (term.loss, term.given)}
     return [name for name in losses if name in used]
+
+
+def _tells_classes_apart(problem: Problem) -> bool:
+    used = {name for term in problem.terms for name in (term.loss, term.per, term.given)}
+    return not used <= {*rule.COMMON, None}
 
 
 def _with_label(classes: Array, label: Any) -> Array:

@@ -45,8 +45,8 @@ class RiskControlledEstimator(CalibratedModel):
 
     Attributes:
         certificate_: the certificate; false when nothing could be certified.
-        config_: the setting in use; None when nothing could be certified. ``fit`` then gives a NotCertifiedWarning and ``predict``
-            raises NotCertifiedError, because no setting is known to keep the limits.
+        config_: the setting in use; None when nothing could be certified. Then ``fit`` gives a NotCertifiedWarning and
+            ``predict`` raises NotCertifiedError: no setting is known to keep the limits.
         estimator_: the model.
 
     Example:
@@ -184,7 +184,7 @@ def _checked(found: Any, setting: Config, n: int, names: list[str] | None) -> di
     for name, array in arrays.items():
         if array.shape != (n,):
             raise InvalidInputError(
-                f"loss '{name}' must have one value for each of {n} examples; got shape {array.shape} for the setting {setting}."
+                f"loss '{name}' must have one value for each of {n} examples; got shape {array.shape} for {setting}."
             )
     return arrays
 
