@@ -138,7 +138,7 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
     def _certified_config(self) -> dict[str, Any]:
         """The setting to use. NotCertifiedError, with the reason, when there is none: no other setting is safe to use."""
         check_is_fitted(self, "certificate_")
-        return self.certificate_.config
+        return self.certificate_.config if self.config_ is None else self.config_
 
 
 def is_fitted(model: Any) -> bool:

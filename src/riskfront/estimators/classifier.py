@@ -77,14 +77,15 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
     Example:
         >>> from sklearn.datasets import make_classification
         >>> from sklearn.linear_model import LogisticRegression
-        >>> X, y = make_classification(10_000, class_sep=0.8, random_state=0)
+        >>> X, y = make_classification(10_000, n_informative=5, n_clusters_per_class=1, class_sep=0.5, random_state=0)
         >>> model = LogisticRegression().fit(X[:1000], y[:1000])
-        >>> safe = RiskControlledClassifier(model, limits="error <= 0.1 given answered").fit(X[1000:2000], y[1000:2000])
+        >>> safe = RiskControlledClassifier(model, limits="error <= 0.05 given answered")
+        >>> safe = safe.fit(X[1000:3000], y[1000:3000])  # the model stays as it is
         >>> bool(safe.certificate_)
         True
-        >>> labels = safe.predict(X[2000:])
+        >>> labels = safe.predict(X[3000:])
         >>> answered = labels != safe.abstain_label_
-        >>> bool((labels != y[2000:])[answered].mean() <= 0.1), bool(answered.mean() > 0.5)
+        >>> bool((labels != y[3000:])[answered].mean() <= 0.05), bool(answered.mean() > 0.5)
         (True, True)
     """
 
