@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -648,12 +649,18 @@ def test_an_exception_of_the_user_names_the_setting(two) -> None:
 # ---------------------------------------------------------------- scikit-learn's own checks
 
 
-def _predict_plainly(model, config, X):
-    return model.predict(X)
+@dataclass(frozen=True)
+class Plainly:
+    """predict_with, with a name that is the same in every process that collects these tests."""
+
+    def __call__(self, model, config, X):
+        return model.predict(X)
 
 
-def _scaled_gap(y, predicted, config):
-    return {"gap": np.minimum(config["scale"] * np.abs(np.asarray(y) - predicted), 1)}
+@dataclass(frozen=True)
+class ScaledGap:
+    def __call__(self, y, predicted, config):
+        return {"gap": np.minimum(config["scale"] * np.abs(np.asarray(y) - predicted), 1)}
 
 
 # The checks train on many small data sets of their own. train_fraction lets them: a fitted model knows one number of features
@@ -665,8 +672,8 @@ CHECKED = [
     RiskControlledEstimator(
         LinearRegression(),
         configs=({"scale": 0.0}, {"scale": 0.01}),
-        predict_with=_predict_plainly,
-        losses=_scaled_gap,
+        predict_with=Plainly(),
+        losses=ScaledGap(),
         limits="gap <= 0.99",
         minimize="gap",
         train_fraction=0.5,
