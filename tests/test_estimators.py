@@ -312,6 +312,10 @@ def test_pandas_lists_and_sparse_give_the_same(two) -> None:
     safe = RiskControlledClassifier(model, **options).fit(frame, pd.Series(y, index=frame.index))
     assert safe.feature_names_in_.tolist() == ["size"]
     assert safe.n_features_in_ == 1
+    named = pd.Series(y, index=frame.index).map({0: "no", 1: "yes"})
+    texts = RiskControlledClassifier(LogisticRegression().fit(frame[:500], named[:500]), **options).fit(frame, named)
+    assert texts.config_ == safe.config_
+    assert set(texts.predict(frame)) <= {"no", "yes", "abstain"}
     plain = LogisticRegression().fit(X[:500], y[:500])
     for given in (X, X.tolist(), sparse.csr_array(X)):
         same = RiskControlledClassifier(plain, **options).fit(given, y.tolist())
@@ -336,7 +340,7 @@ def test_no_certificate_warns_and_never_predicts(two) -> None:
         with pytest.raises(rf.NotCertifiedError, match="there is no certified setting to use"):
             use(X)
     assert np.array_equal(safe.predict_proba(X), model.predict_proba(X))
-    assert "certificate_" in safe._repr_html_()  # every fitted attribute can be shown
+    assert "RiskControlledClassifier" in safe._repr_html_()  # notebooks show every fitted attribute
 
 
 def test_calibrating_again_forgets_the_old_setting(two) -> None:
@@ -348,6 +352,22 @@ def test_calibrating_again_forgets_the_old_setting(two) -> None:
         safe.fit(X, y)
     with pytest.raises(rf.NotCertifiedError):
         safe.predict(X)
+
+
+def test_parameters_set_after_fit_wait_for_the_next_fit(two) -> None:
+    """What predict does must be what was certified."""
+    model, X, y = two
+    safe = RiskControlledClassifier(
+        model, limits="false_negative <= 0.1 given positive", minimize="false_positive"
+    ).fit(X, y)
+    before = safe.predict(X), safe.decision_function(X)
+    safe.set_params(pos_label=0, thresholds=0.9, abstain_label=7, estimator=LogisticRegression())
+    assert np.array_equal(safe.predict(X), before[0])
+    assert np.array_equal(safe.decision_function(X), before[1])
+    any_ = _estimator(model, limits="missed <= 0.1").fit(X, y)
+    expected = any_.predict(X)
+    any_.set_params(predict_with=lambda model, config, X: np.zeros(len(X)))
+    assert np.array_equal(any_.predict(X), expected)
 
 
 # ---------------------------------------------------------------- the model stays as it is
@@ -371,9 +391,7 @@ def test_fit_never_refits_the_model(two, wrap, monkeypatch) -> None:
     monkeypatch.setattr(Untouchable, "closed", True, raising=False)  # copies of it may not be trained either
     before = copy.deepcopy(vars(model))
     given = wrap(model)
-    safe = RiskControlledClassifier(given, limits="error <= 0.15 given answered").fit(
-        X[500:], 1 - y[500:] * 0 - (1 - y[500:])
-    )
+    safe = RiskControlledClassifier(given, limits="error <= 0.15 given answered").fit(X[500:], y[500:])
     assert safe.estimator is given
     assert safe.estimator_ is given
     assert vars(model).keys() == before.keys()
@@ -501,6 +519,7 @@ def test_pickle_and_random_state(two) -> None:
         ({"limits": "error <= 0.1 given answred"}, "there is no condition 'answred'.*Did you mean 'answered'"),
         ({"minimize": ()}, "at least one free objective"),
         ({"delta": 1}, r"delta must lie in \(0, 1\); got 1"),
+        ({"random_state": -1}, "random_state must not be negative; got -1"),
         ({"method": "magic"}, "there is no method 'magic'"),
         ({"estimator": LinearSVC()}, "estimator must have predict_proba; got LinearSVC"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
@@ -93,9 +94,11 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
 
     def _seed(self) -> int:
         """The seed of the split, kept in the certificate; drawn once when random_state is None or a generator."""
-        if isinstance(self.random_state, int) and not isinstance(self.random_state, bool):
-            return self.random_state
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        if not isinstance(self.random_state, Integral):
+            return int(check_random_state(self.random_state).randint(2**31 - 1))
+        if self.random_state < 0:
+            raise InvalidInputError(f"random_state must not be negative; got {self.random_state}.")
+        return int(self.random_state)
 
     def _model(self, seed: int, X: Any, y: Any, groups: Mapping[str, Any]) -> tuple[Any, Any, Any, dict[str, Any]]:
         """The fitted model, and the examples to calibrate on: all of them, unless some train a model that is not fitted."""

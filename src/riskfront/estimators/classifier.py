@@ -133,7 +133,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
         label = self._chosen_abstain_label(classes)
         table = self._table(_probabilities(model, X, classes), y, classes, problem)
         self._certify(model, table, problem, seed)
-        self.classes_, self.abstain_label_ = classes, label
+        self.classes_, self.abstain_label_, self._at_positive = classes, label, self._positive(classes)
         return self
 
     def loss_table(self, X: Any, y: Any) -> LossTable:
@@ -148,7 +148,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
         """The class of each example, and ``abstain_label_`` where there is no answer."""
         config = self._certified_config()
         probabilities = _probabilities(self.estimator_, X, self.classes_)
-        said = rule.answers(probabilities, config.get("threshold"), self._positive(self.classes_))
+        said = rule.answers(probabilities, config.get("threshold"), self._at_positive)
         if not config["abstain"]:
             return self.classes_[said.classes]
         answered = said.confidence >= config["abstain"]
@@ -164,9 +164,8 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
     def decision_function(self, X: Any) -> FloatArray:
         """(n,), for two classes: above 0 for the second class, below for the first; no answer within 2 ``abstain`` - 1 of 0."""
         config = self._certified_config()
-        positive = self._positive(self.classes_)
-        q = rule.tilt(_probabilities(self.estimator_, X, self.classes_)[:, positive], config["threshold"])
-        return 2 * q - 1 if positive == 1 else 1 - 2 * q
+        q = rule.tilt(_probabilities(self.estimator_, X, self.classes_)[:, self._at_positive], config["threshold"])
+        return 2 * q - 1 if self._at_positive == 1 else 1 - 2 * q
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -118,6 +118,7 @@ class RiskControlledEstimator(CalibratedModel):
         table = self._table(model, X, y, kept)
         problem.check(table)
         self._certify(model, table, problem, seed)
+        self._certified_use = self.predict_with
         return self
 
     def loss_table(self, X: Any, y: Any = None, groups: Any = None) -> LossTable:
@@ -130,7 +131,7 @@ class RiskControlledEstimator(CalibratedModel):
     def predict(self, X: Any) -> Any:
         """What the model predicts with the certified setting."""
         config = self._certified_config()
-        return self.predict_with(self.estimator_, config, X)
+        return self._certified_use(self.estimator_, config, X)
 
     def _table(self, model: Any, X: Any, y: Any, groups: Mapping[str, Any]) -> LossTable:
         frame = self._settings()
