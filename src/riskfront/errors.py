@@ -6,6 +6,8 @@ RiskfrontError
 ├── NotCertifiedError (LookupError)    a setting was asked for and none was certified
 ├── MissingExtraError (ImportError)    an optional dependency is not installed
 └── StoreError (OSError)               a file or store cannot be read, written or continued
+
+NotCertifiedWarning (UserWarning)      a calibration ended without a certified setting
 """
 
 from collections.abc import Mapping
@@ -49,3 +51,7 @@ class MissingExtraError(RiskfrontError, ImportError):
 
 class StoreError(RiskfrontError, OSError):
     """A file or store that cannot be read, written or continued."""
+
+
+class NotCertifiedWarning(UserWarning):
+    """Given by the ``fit`` of an estimator whose settings could not be certified; its ``predict`` raises NotCertifiedError."""
