@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,7 +74,16 @@ def calibrate(
     losses = _read(
         table, problem, _layout(config_columns, example_column, group_columns), bounds, binary, quiet=as_json
     )
-    certificate = rf.calibrate(losses, problem, method=method, seed=seed)
+    certificate = replace(
+        rf.calibrate(losses, problem, method=method, seed=seed),
+        source={
+            "config_columns": config_columns,
+            "example_column": example_column,
+            "group_columns": group_columns,
+            "bounds": bounds,
+            "binary": binary,
+        },
+    )
     if out is not None:
         certificate.save(out)
     if report is not None:
@@ -95,8 +105,15 @@ def verify(
 ) -> int:
     """Recompute a certificate from the data and say whether it matches."""
     claimed = rf.Certificate.load(certificate)
-    layout = _layout(config_columns, example_column, group_columns)
-    losses = _read(table, claimed.problem, layout, bounds, binary, quiet=as_json)
+    was = claimed.source or {}  # read the table as it was read then, unless told otherwise
+    layout = _layout(
+        config_columns or was.get("config_columns", ""),
+        example_column or was.get("example_column", ""),
+        group_columns or was.get("group_columns", ""),
+    )
+    losses = _read(
+        table, claimed.problem, layout, bounds or was.get("bounds", []), binary or was.get("binary", ""), quiet=as_json
+    )
     differences = rf.verify(claimed, losses)
     if as_json:
         print(json.dumps({"matches": not differences, "differences": differences}))
@@ -300,7 +317,7 @@ def _read(path: Path, problem: Any, layout: Layout, bounds: list[str], binary: s
         for name in problem.losses if problem else ():
             if not table.is_binary(name) and table.looks_binary(name):
                 console.print(
-                    f"hint: '{name}' holds only 0 and 1; --binary {shlex.quote(name)} allows the exact test.",
+                    f"hint: can '{name}' only ever be 0 or 1? Then --binary {shlex.quote(name)} allows the exact test.",
                     markup=False,
                 )
     return table

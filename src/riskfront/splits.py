@@ -18,7 +18,9 @@ def positions(given: npt.ArrayLike, n: int, kind: str) -> IntArray:
         if array.shape != (n,):
             raise InvalidInputError(f"a mask must have one value for each of {n} {kind}s; got shape {array.shape}.")
         array = np.flatnonzero(array)
-    return np.ascontiguousarray(array, dtype=np.int64)
+    if array.size and not (array.min() >= 0 and array.max() < n):
+        raise InvalidInputError(f"{kind}s must lie in 0..{n - 1}; got {array.min()}..{array.max()}.")
+    return np.array(array, dtype=np.int64)  # a copy: the caller may go on using its own
 
 
 def split_examples(n: int, opt_fraction: float, seed: int) -> tuple[IntArray, IntArray]:

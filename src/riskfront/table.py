@@ -32,8 +32,10 @@ class LossTable:
 
     Args:
         configs: the settings: dictionaries with the same keys, or a data frame with one row a setting.
-        losses: name -> (n_configs, n_examples). Boolean and integer arrays with bounds (0, 1) are 0/1 losses.
-        groups: name -> (n_examples,): a class or other group for each example.
+        losses: name -> (n_configs, n_examples). Boolean and integer arrays with bounds (0, 1) are 0/1 losses. Large arrays are
+            not copied: do not change them afterwards.
+        groups: name -> (n_examples,): a class or other group for each example. Categories of a pandas categorical count as
+            groups even if no example has them.
         bounds: name -> (low, high), (0, 1) by default; a limit on a loss needs them to hold.
     """
 
@@ -91,6 +93,7 @@ class LossTable:
         self._batch: _Batch | None = None
         self._slot = 0
         self._at_once: int | None = None
+        self._origin = object()  # the examples of tables with one origin correspond
 
     @property
     def at_once(self) -> int | None:
@@ -206,10 +209,6 @@ class LossTable:
     def subset(self, examples: npt.ArrayLike) -> LossTable:
         """The part with these examples, by mask or by position, in this order; repetitions are allowed (a bootstrap sample)."""
         chosen = positions(examples, self.n_examples, "example")
-        if chosen.size and not (chosen.min() >= 0 and chosen.max() < self.n_examples):
-            raise InvalidInputError(
-                f"examples must lie in 0..{self.n_examples - 1}; got {chosen.min()}..{chosen.max()}."
-            )
         return self._part(chosen if self._examples is None else self._examples[chosen])
 
     def batch(self, parts: Sequence[npt.ArrayLike]) -> list[LossTable]:
@@ -234,7 +233,7 @@ class LossTable:
         part._configs, part._losses, part._groups = self._configs, self._losses, self._groups
         part._ranges, part._bounds = self._ranges, self._bounds
         part._start(examples)
-        part._shared = self._shared
+        part._shared, part._origin = self._shared, self._origin
         return part
 
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
@@ -257,7 +256,7 @@ class LossTable:
 
     def shares_examples(self, other: LossTable) -> bool:
         """Whether two parts of one table have an example in common."""
-        if self._losses is not other._losses:
+        if self._origin is not other._origin:
             return False
         if self._examples is None or other._examples is None:
             return self.n_examples > 0 and other.n_examples > 0
