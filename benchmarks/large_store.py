@@ -44,7 +44,7 @@ def read(url: str) -> None:
 
     for _, part in zarr.open_group(url, mode="r")["parts"].groups():
         for _, array in part.arrays():
-            rows = array.nchunks_initialized
+            rows = min(array.nchunks_initialized * array.chunks[0], array.shape[0])
             for start in range(0, rows, 40):
                 array[start : min(start + 40, rows)]
 
