@@ -14,8 +14,8 @@ from riskfront.blobs import Blobs
 from riskfront.errors import StoreError
 from riskfront.sums import Rows
 
-_WINDOW_BYTES = 1 << 25  # rows read ahead of whoever goes through the column from top to bottom
-_PARALLEL_BYTES = 1 << 22  # less is read faster by one thread
+_WINDOW_BYTES = 1 << 24  # rows read ahead of whoever goes through the column from top to bottom
+_PARALLEL_BYTES = 1 << 21  # less is read faster by one thread
 
 
 class LazyColumn:
