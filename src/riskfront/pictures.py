@@ -154,7 +154,7 @@ def path_data(certificate: Certificate, *, most: int = MOST_STEPS) -> TestingPat
         n_steps=len(path),
         stopped=_stopped(certified, level, problem.delta) if certificate.guaranteed else None,
         floor=max(P_FLOOR, min(0.1 * problem.delta, float(positive.min(initial=1.0)))),
-        by_mean=not certificate.guaranteed and bool(np.isin(p_value, (0.0, 1.0)).all()),
+        by_mean=not certificate.guaranteed and bool(np.isnan(p_value).all()),
     )
 
 
