@@ -54,7 +54,9 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
             "the test examples must have had no part in the plan; some of them are opt examples too. "
             "Split the table first: opt, test = table.split(method.opt_fraction)."
         )
-    return replace(_certificate(plan, test, problem), data_sha256=test.sha256)
+    certificate = _certificate(plan, test, problem)
+    # losses that are evaluated on demand stay unevaluated where no test needed them
+    return certificate if test.at_once is not None else replace(certificate, data_sha256=test.sha256)
 
 
 def _certificate(plan: Plan, test: LossTable, problem: Problem) -> Certificate:

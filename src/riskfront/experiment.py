@@ -180,11 +180,9 @@ def _variant(problem: Problem, p_value: str, alpha: float | Sequence[float] | No
 
 
 def _calibration_size(table: LossTable, calibration: int | float, replace: bool) -> int:
-    size = (
-        round(calibration * table.n_examples)
-        if isinstance(calibration, float) and calibration < 1
-        else int(calibration)
-    )
+    if not is_number(calibration):
+        raise InvalidInputError(f"calibration must be a number of examples or a share of them; got {calibration!r}.")
+    size = round(calibration * table.n_examples if calibration < 1 else calibration)
     most = table.n_examples - (0 if replace else 1)
     if not 2 <= size <= (size if replace else most):
         raise InvalidInputError(
