@@ -5,8 +5,8 @@ import pytest
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError
+from riskfront.splits import permutation
 from riskfront.sums import Term
-from riskfront.table import permutation
 from tests.tables import random_table
 
 

@@ -36,8 +36,7 @@ def calibrate(
     chosen = make_method(method)
     opt, test = table.split(chosen.opt_fraction, seed=seed)
     plan = chosen.plan(opt, problem)
-    certificate = certify(plan, test, problem)
-    return replace(certificate, seed=seed, data_sha256=table.sha256)
+    return replace(_certificate(plan, test, problem), seed=seed, data_sha256=table.sha256)
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
@@ -55,6 +54,10 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
             "the test examples must have had no part in the plan; some of them are opt examples too. "
             "Split the table first: opt, test = table.split(method.opt_fraction)."
         )
+    return replace(_certificate(plan, test, problem), data_sha256=test.sha256)
+
+
+def _certificate(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
     # a group that only the opt data has seen must hold too: without test examples it cannot be certified
     evidence = Evidence(problem, test if test.same_settings(plan.opt) else test.with_groups_of(plan.opt))
     decision = decide(plan, evidence)
@@ -67,13 +70,14 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
         n_opt=plan.opt.n_examples,
         n_test=test.n_examples,
         seed=None,
-        data_sha256=test.sha256 if not test.same_settings(plan.opt) else "",
+        data_sha256="",
         version=__version__,
         setting_columns=columns,
         path=_path(evidence, decision, columns),
         bounds=_bounds(evidence, decision),
         explored=_explored(plan, problem, columns),
         diagnosis=None if decision.certified.any() else diagnose(plan, evidence, decision),
+        loss_bounds={t.limit.loss: (t.low, t.high) for t in evidence.tests if t.limit.quantile is None},
     )
 
 
@@ -88,8 +92,10 @@ def frontier(
     """The calibrated Pareto frontier: the chosen settings for a whole list of alphas, as one data frame.
 
     Each alpha goes to the first limit (a tuple: one for each limit). All share one split and its sums. The guarantee holds
-    for each alpha by itself: pick one and use its settings.
+    for an alpha that was fixed before looking; choosing an alpha from the outcome is not covered.
     """
+    if len(alphas) == 0:
+        raise InvalidInputError("a frontier must have at least one alpha; got none.")
     planner = make_method(method)
     opt, test = table.split(planner.opt_fraction, seed=seed)
     rows = []
@@ -119,7 +125,7 @@ def verify(certificate: Certificate, table: LossTable) -> list[str]:
     return [
         difference
         for name in claimed
-        if name != "version"
+        if name not in ("version", "source")
         for difference in _differences(name, recomputed[name], claimed[name])
     ]
 
@@ -154,7 +160,13 @@ def _setting_columns(table: LossTable, problem: Problem, also: Sequence[str] = (
         *("certified", "chosen", "planned", "weight"),
         *also,
     }
-    return {name: f"setting {name}" if name in taken else name for name in table.config_names}
+    columns: dict[str, str] = {}
+    for name in table.config_names:
+        column = name
+        while column in taken or (column != name and column in table.config_names):
+            column = f"setting {column}"
+        columns[name] = column
+    return columns
 
 
 def _path(evidence: Evidence, decision: Decision, columns: dict[str, str]) -> pd.DataFrame:
@@ -220,7 +232,7 @@ def _bound_rows(test: Any, group: Any, n: IntArray, risk: FloatArray, upper: Flo
             "n": n,
             "risk": test.shown(risk),
             "bound": test.shown(upper),
-            "at": test.limit.value,
+            "at": test.limit.compared_with,
             "margin": (test.alpha - upper) * (test.high - test.low),
             "p_value_used": test.p_value,
         }

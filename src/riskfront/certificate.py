@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from riskfront.columns import plain
 from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
 from riskfront.files import write_text
 from riskfront.mixture import mixture_weights
-from riskfront.problem import Problem
+from riskfront.problem import Limit, Problem
 
 SCHEMA_VERSION = 1
 _FLAGS = ["certified", "chosen"]
@@ -38,7 +38,10 @@ class Certificate:
         path: the whole testing path, one row a tested setting: the setting, the empirical value of each limit and objective
             on test data, p-values, the level, and whether it was certified and chosen. Chosen rows are ranked from 1.
         bounds: one row for each chosen setting, limit and group: examples, empirical risk, an upper confidence bound (the
-            smallest limit the setting would have passed at the level at which it was tested), limit and margin.
+            strictest limit the setting would still have passed, at the level at which it was tested), limit and margin. Each
+            bound is for its setting, limit and group alone; what holds for all of them together are the limits.
+        loss_bounds: the declared range of each limited loss; a negative low end means that a signed mean is controlled.
+        source: how the command line read the table, so that ``verify`` can read it in the same way; None elsewhere.
         explored: opt-data estimates of every setting; None when the method used no opt data.
         diagnosis: why nothing was certified and what would help; None when something was.
     """
@@ -57,6 +60,8 @@ class Certificate:
     bounds: pd.DataFrame
     explored: pd.DataFrame | None
     diagnosis: Mapping[str, Any] | None
+    loss_bounds: Mapping[str, Sequence[float]]
+    source: Mapping[str, Any] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.path["certified"].any())
@@ -106,10 +111,10 @@ class Certificate:
         """The result in a sentence of plain words."""
         if not self:
             return "Nothing could be certified. " + (self.diagnosis["message"] if self.diagnosis else "")
-        limits = _listed([_in_words(limit) for limit in self.problem.limits])
+        limits = _listed([_in_words(limit, self.loss_bounds.get(limit.loss)) for limit in self.problem.limits])
         if not self.guaranteed:
             return f"NO GUARANTEE: the method {self.method} only picked a setting that looks as if {limits}."
-        return f"With {100 * (1 - self.problem.delta):g} % confidence, {limits}."
+        return f"With {confidence(self.problem.delta)} confidence, {limits}."
 
     def __repr__(self) -> str:
         count = int(self.path["certified"].sum())
@@ -156,6 +161,8 @@ class Certificate:
             "bounds": _to_columns(self.bounds),
             "explored": None if self.explored is None else _to_columns(self.explored),
             "diagnosis": None if self.diagnosis is None else dict(self.diagnosis),
+            "loss_bounds": {name: list(pair) for name, pair in self.loss_bounds.items()},
+            "source": None if self.source is None else dict(self.source),
         }
 
     @classmethod
@@ -169,9 +176,9 @@ class Certificate:
                 f"this version reads certificates of schema version {SCHEMA_VERSION}; got {data.get('schema_version')!r}. "
                 "Install the version of riskfront that wrote it."
             )
-        return cls(
+        certificate = cls(
             problem=Problem.from_dict(data["problem"]),
-            path=_from_columns(data["path"]),
+            path=_from_columns(data["path"]).astype({"certified": bool, "chosen": "int64"}),
             bounds=_from_columns(data["bounds"]),
             explored=None if data["explored"] is None else _from_columns(data["explored"]),
             **{
@@ -180,7 +187,17 @@ class Certificate:
             },
             setting_columns=data["setting_columns"],
             diagnosis=data["diagnosis"],
+            loss_bounds=data["loss_bounds"],
+            source=data["source"],
         )
+        again = certificate.to_dict()
+        for name in ("config", "verdict"):
+            if again[name] != data[name]:
+                raise InvalidInputError(
+                    f"a certificate must agree with itself; its {name} says {data[name]!r}, but its testing path gives "
+                    f"{again[name]!r}. It was changed after it was made."
+                )
+        return certificate
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON."""
@@ -211,20 +228,27 @@ def _to_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
 
 def _from_columns(columns: Mapping[str, list[Any]]) -> pd.DataFrame:
     """The opposite of ``_to_columns``. A missing group stays None; a missing number becomes nan."""
-    kinds = {name: object if None in values and not _floats(values) else None for name, values in columns.items()}
+    kinds = {name: object if name == "group" or not _numbers(values) else None for name, values in columns.items()}
     return pd.DataFrame({name: pd.Series(values, dtype=kinds[name]) for name, values in columns.items()})
 
 
-def _floats(values: list[Any]) -> bool:
-    return all(value is None or isinstance(value, float) for value in values) and any(
-        value is not None for value in values
-    )
+def _numbers(values: list[Any]) -> bool:
+    """Whether a column needs no object type: it has no gaps, or only numbers next to them."""
+    return None not in values or all(value is None or isinstance(value, float) for value in values)
 
 
-def _in_words(limit: Any) -> str:
+def confidence(delta: float) -> str:
+    """1 - delta in words, never rounded up to certainty."""
+    percent = f"{100 * (1 - delta):.12g}"
+    return f"{percent} %" if percent != "100" else f"1 - {delta:g}"
+
+
+def _in_words(limit: Limit, bounds: Sequence[float] | None) -> str:
     side = "stays at or below" if limit.at_least is None else "stays at or above"
-    value = f"{100 * limit.value:g} %" if 0 < abs(limit.value) < 1 and limit.quantile is None else f"{limit.value:g}"
+    share = bounds is not None and bounds[0] in (0, -1) and bounds[1] == 1 and limit.quantile is None
+    value = f"{100 * limit.value:.10g} %" if share else f"{limit.value:.10g}"
     name = limit.loss if limit.quantile is None else f"the {limit.quantile:g}-quantile of {limit.loss}"
+    name += " (signed)" if bounds is not None and bounds[0] < 0 and limit.quantile is None else ""
     name += f" in every {limit.per}" if limit.per else ""
     name += f" given {limit.given}" if limit.given else ""
     return f"{name} {side} {value}"

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,11 +74,20 @@ def calibrate(
     losses = _read(
         table, problem, _layout(config_columns, example_column, group_columns), bounds, binary, quiet=as_json
     )
-    certificate = rf.calibrate(losses, problem, method=method, seed=seed)
+    certificate = replace(
+        rf.calibrate(losses, problem, method=method, seed=seed),
+        source={
+            "config_columns": config_columns,
+            "example_column": example_column,
+            "group_columns": group_columns,
+            "bounds": bounds,
+            "binary": binary,
+        },
+    )
     if out is not None:
         certificate.save(out)
     if report is not None:
-        _write_report(certificate, report)
+        rf.write_report(certificate, report, command=shlex.join(["riskfront", *sys.argv[1:]]))
     _show(certificate, as_json, written=[path for path in (out, report) if path is not None])
     return 0 if certificate else 1
 
@@ -95,8 +105,15 @@ def verify(
 ) -> int:
     """Recompute a certificate from the data and say whether it matches."""
     claimed = rf.Certificate.load(certificate)
-    layout = _layout(config_columns, example_column, group_columns)
-    losses = _read(table, claimed.problem, layout, bounds, binary, quiet=as_json)
+    was = claimed.source or {}  # read the table as it was read then, unless told otherwise
+    layout = _layout(
+        config_columns or was.get("config_columns", ""),
+        example_column or was.get("example_column", ""),
+        group_columns or was.get("group_columns", ""),
+    )
+    losses = _read(
+        table, claimed.problem, layout, bounds or was.get("bounds", []), binary or was.get("binary", ""), quiet=as_json
+    )
     differences = rf.verify(claimed, losses)
     if as_json:
         print(json.dumps({"matches": not differences, "differences": differences}))
@@ -235,7 +252,7 @@ def report(
 ) -> int:
     """Write the report page of a certificate."""
     _must_be_writable(out)
-    _write_report(rf.Certificate.load(certificate), out)
+    rf.write_report(rf.Certificate.load(certificate), out)
     make_console().print(f"Wrote {out}", markup=False)
     return 0
 
@@ -300,7 +317,7 @@ def _read(path: Path, problem: Any, layout: Layout, bounds: list[str], binary: s
         for name in problem.losses if problem else ():
             if not table.is_binary(name) and table.looks_binary(name):
                 console.print(
-                    f"hint: '{name}' holds only 0 and 1; --binary {shlex.quote(name)} allows the exact test.",
+                    f"hint: can '{name}' only ever be 0 or 1? Then --binary {shlex.quote(name)} allows the exact test.",
                     markup=False,
                 )
     return table
@@ -333,12 +350,6 @@ def _must_be_writable(*paths: Path | None) -> None:
     for path in paths:
         if path is not None:
             files.check_writable(path)
-
-
-def _write_report(certificate: rf.Certificate, path: Path) -> None:
-    from riskfront.report import write_report  # loads the plotting library
-
-    write_report(certificate, path, command=shlex.join(["riskfront", *sys.argv[1:]]))
 
 
 def _show(certificate: rf.Certificate, as_json: bool, written: Sequence[Path] = ()) -> None:

@@ -6,7 +6,7 @@ import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import pandas as pd
 
 from riskfront.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.sums import row_blocks
+from riskfront.sums import Rows, row_blocks
 
 Bounds = tuple[float, float]
 
@@ -25,6 +25,24 @@ class Groups:
 
     levels: tuple[Any, ...]
     codes: IntArray
+
+
+class Column(Protocol):
+    """Losses (settings, examples) that are read, or evaluated, when rows of them are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def range(self) -> Bounds:
+        """The smallest and the largest value."""
+
+    def __getitem__(self, rows: Rows) -> Array:
+        """(rows, examples)."""
+
+    def row_digests(self) -> list[bytes]:
+        """The SHA-256 of each row."""
 
 
 def settings(configs: Sequence[Mapping[str, Any]] | pd.DataFrame) -> pd.DataFrame:
@@ -91,8 +109,8 @@ def losses(
             raise InvalidInputError(
                 f"loss '{name}' must have shape {wanted}, one row a setting and at least one example; got {array.shape}."
             )
-        ranges[name] = low, high = _range(name, array)
-        if name in declared and (low < declared[name][0] or high > declared[name][1]):
+        ranges[name] = _range(name, array)
+        if name in declared and _exceeds(ranges[name], declared[name], array.dtype):
             raise InvalidInputError(_outside(name, array, declared[name]))
         compact = _compact(array, declared.get(name, (0.0, 1.0)), ranges[name])
         arrays[name] = compact.view()
@@ -100,14 +118,35 @@ def losses(
     return arrays, ranges, declared
 
 
-def groups(name: str, values: npt.ArrayLike, n_examples: int) -> Groups:
-    """The levels of a group, sorted, and the level of each example."""
-    array = np.asarray(values)
+def declared_bounds(bounds: Mapping[str, Bounds], ranges: Mapping[str, Bounds]) -> dict[str, Bounds]:
+    """The declared bounds of columns whose ranges are known already."""
+    for name in bounds:
+        if name not in ranges:
+            raise InvalidInputError(unknown(name, list(ranges), "loss"))
+    declared = {name: _checked_bounds(name, pair) for name, pair in bounds.items()}
+    for name, (low, high) in declared.items():
+        if _exceeds(ranges[name], (low, high), np.dtype(np.float32)):
+            raise InvalidInputError(
+                f"loss '{name}' must lie in its declared bounds ({low:g}, {high:g}); its values run from "
+                f"{ranges[name][0]:g} to {ranges[name][1]:g}."
+            )
+    return declared
+
+
+def groups(name: str, values: npt.ArrayLike | Groups, n_examples: int) -> Groups:
+    """The levels of a group, sorted, and the level of each example; groups made before keep levels that no example has."""
+    if isinstance(values, Groups) and len(values.codes) == n_examples:
+        return values
+    declared = _declared_levels(values)
+    array = np.asarray(values.codes if isinstance(values, Groups) else values)
     if array.shape != (n_examples,):
         raise InvalidInputError(
             f"group '{name}' must have one value for each of {n_examples} examples; got shape {array.shape}."
         )
-    codes, levels = pd.factorize(array, sort=True)
+    # declared categories count even if no example has them: a limit in every group cannot then be certified unseen
+    codes, levels = (
+        pd.factorize(array, sort=True) if declared is None else (declared.get_indexer(pd.Index(array)), declared)
+    )
     if (codes < 0).any():
         missing = int(np.argmax(codes < 0))
         raise InvalidInputError(f"group '{name}' must have a value for every example; example {missing} has none.")
@@ -116,6 +155,18 @@ def groups(name: str, values: npt.ArrayLike, n_examples: int) -> Groups:
         tuple(level if isinstance(level, str | int | float | bool) else str(level) for level in names),
         codes.astype(np.int64),
     )
+
+
+def _declared_levels(values: Any) -> pd.Index[Any] | None:
+    """The categories of a categorical column, also those that no example has."""
+    kind = getattr(values, "dtype", None)
+    return kind.categories if isinstance(kind, pd.CategoricalDtype) else None
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is one finite number (and not a truth value)."""
+    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return real and math.isfinite(value)  # type: ignore[arg-type]
 
 
 def plain(value: Any) -> Any:
@@ -155,7 +206,13 @@ def _numbers(name: str, values: npt.ArrayLike) -> Array:
             raise InvalidInputError(f"loss '{name}' must hold numbers; got {_first_text(array)!r}.") from None
     if array.dtype.kind not in "biuf":
         raise InvalidInputError(f"loss '{name}' must hold numbers; got {_first_text(array)!r}.")
-    return array.astype(np.float32) if array.dtype == np.float16 else array
+    if np.ma.isMaskedArray(values) and np.ma.is_masked(values):
+        raise InvalidInputError(f"loss '{name}' must have a value everywhere; got a masked array with masked values.")
+    if array.dtype == np.float16:
+        return array.astype(np.float32)
+    if array.dtype.kind == "f" and array.itemsize > 8:
+        return array.astype(np.float64)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _first_text(array: Array) -> Any:
@@ -179,8 +236,15 @@ def _range(name: str, array: Array) -> Bounds:
     return low, high
 
 
+def _exceeds(values: Bounds, bounds: Bounds, kind: np.dtype[Any]) -> bool:
+    """Whether values leave their bounds by more than the rounding of single precision: 0.1 as a float32 is above 0.1."""
+    slack = 1e-6 * (bounds[1] - bounds[0]) if kind == np.float32 else 0.0
+    return values[0] < bounds[0] - slack or values[1] > bounds[1] + slack
+
+
 def _outside(name: str, array: Array, bounds: Bounds) -> str:
-    row, example = (int(index[0]) for index in np.nonzero((array < bounds[0]) | (array > bounds[1])))
+    wide = array.astype(np.float64)
+    row, example = (int(index[0]) for index in np.nonzero((wide < bounds[0]) | (wide > bounds[1])))
     return (
         f"loss '{name}' must lie in its declared bounds ({bounds[0]:g}, {bounds[1]:g}); "
         f"got {array[row, example]:g} for setting {row}, example {example}."

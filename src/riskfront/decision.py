@@ -34,9 +34,8 @@ def decide(plan: Plan, evidence: Evidence) -> Decision:
     delta = evidence.problem.delta
     rows = plan.rows_in(evidence.table)
     if plan.by_mean:
-        limits = np.array([test.alpha for test in evidence.tests])
-        p_values = np.where(evidence.risks(rows) < limits, 0.0, 1.0)
-    elif plan.procedure.sequential:
+        return _decide_by_mean(evidence, rows, delta)
+    if plan.procedure.sequential:
         p_values = _until_first_failure(evidence, rows, delta)
         rows = rows[: len(p_values)]
     else:
@@ -47,18 +46,27 @@ def decide(plan: Plan, evidence: Evidence) -> Decision:
     return Decision(rows, p_values, levels, certified, _choose(evidence, rows, combined, certified))
 
 
+def _decide_by_mean(evidence: Evidence, rows: IntArray, delta: float) -> Decision:
+    """Accept what looks good, without any test: no p-value, no guarantee."""
+    accepted = np.asarray(evidence.excess(rows) < 0)
+    untested = np.full((len(rows), len(evidence.tests)), np.nan)
+    chosen = _choose(evidence, rows, np.zeros(len(rows)), accepted)
+    return Decision(rows, untested, np.full(len(rows), delta), accepted, chosen)
+
+
 def _until_first_failure(evidence: Evidence, rows: IntArray, delta: float) -> FloatArray:
-    """p-values in testing order up to and including the first above delta; nothing behind it is ever looked at."""
+    """p-values in testing order up to and including the first above delta; what was computed behind it is thrown away."""
     found: list[FloatArray] = []
-    start, size = 0, _FIRST_CHUNK
+    at_once = evidence.table.at_once
+    start, size = 0, at_once or _FIRST_CHUNK
     while start < len(rows):
         chunk = evidence.p_values(rows[start : start + size])
-        failed = np.flatnonzero(chunk.max(axis=1) > delta)
+        failed = np.flatnonzero(~(chunk.max(axis=1) <= delta))
         if failed.size:
             found.append(chunk[: failed[0] + 1])
             break
         found.append(chunk)
-        start, size = start + size, 2 * size
+        start, size = start + size, at_once or 2 * size
     return np.concatenate(found) if found else np.empty((0, len(evidence.tests)))
 
 

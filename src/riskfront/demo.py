@@ -143,8 +143,8 @@ def _show_comparison(console: Console, table: LossTable) -> None:
     results = experiment.run(table, problem, methods=methods, trials=200, calibration=CALIBRATION, replace=True)
     broken = 100 * results.groupby("method")["violated"].mean()
     console.print(
-        f"Why not just pick the cheapest setting with good scores? Asked for {limits[0]} and {limits[1]} on 200 random draws of "
-        f"{CALIBRATION} images, that breaks a limit in {broken[methods[0]]:.0f} % of the draws; riskfront in "
+        f"Why not just pick the cheapest setting with good scores? Asked for {limits[0]} and {limits[1]} on 200 random draws "
+        f"of {CALIBRATION} images, that breaks a limit in {broken[methods[0]]:.0f} % of the draws; riskfront in "
         f"{broken[methods[1]]:.0f} %, with at most {100 * PROBLEM.delta:.0f} % allowed.",
         markup=False,
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from riskfront import p_values
-from riskfront.arrays import FloatArray
+from riskfront.arrays import FloatArray, IntArray
 from riskfront.decision import Decision
 from riskfront.evidence import Evidence, LimitTest
 from riskfront.methods import Plan
@@ -38,7 +38,9 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     sums = test.sums(evidence.table, row)
     n, mean = int(sums.n[0, worst]), float(np.nan_to_num(sums.means()[0, worst], nan=np.nan))
     group = None if test.limit.per is None else evidence.table.group(test.limit.per).levels[worst]
-    n_perfect = p_values.smallest_sample(lambda size: _perfect(test, size), level, _MOST_EXAMPLES)
+    most = _MOST_BETS if test.p_value == "betting" else _MOST_EXAMPLES
+    seen = 1.0 if not test.limit.padded else _share_seen(test, evidence, row, worst)
+    n_perfect = p_values.smallest_sample(lambda size: _perfect(test, size, seen), level, most)
     n_same = None
     if n and mean < test.alpha:
         sequence = _sequence(test, evidence, row, worst)
@@ -57,11 +59,17 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     return {**found, "message": _message(found, evidence.table.n_examples, mean, test.alpha)}
 
 
-def _perfect(test: LimitTest, n: int) -> float:
-    """The p-value of n examples without any loss."""
+def _perfect(test: LimitTest, n: int, seen: float) -> float:
+    """The p-value of n examples without any loss, of which the share ``seen`` is not padded."""
     if test.p_value == "betting":
-        return float(p_values.betting(np.zeros((1, n)), test.alpha, test.delta)[0])
-    return float(p_values.OF_SUMS[test.p_value](0, n, test.alpha))
+        losses = np.where(np.arange(n) < seen * n, 0.0, test.alpha)[None, :]
+        return float(p_values.betting(losses, test.alpha, test.delta)[0])
+    return float(p_values.OF_SUMS[test.p_value](test.alpha * (1 - seen) * n, n, test.alpha))
+
+
+def _share_seen(test: LimitTest, evidence: Evidence, row: IntArray, group: int) -> float:
+    """The share of examples that a padded limit speaks of."""
+    return float(evidence.table.totals(test.limit.term, row).n[0, group] / evidence.table.n_examples)
 
 
 def _same(test: LimitTest, mean: float, sequence: FloatArray | None, n: int) -> float:
@@ -83,7 +91,8 @@ def _message(found: dict[str, Any], n_test: int, mean: float, alpha: float) -> s
     where = f" in group {found['group']!r}" if found["group"] is not None else ""
     start = f"The limit '{found['limit']}'{where} failed at the most promising setting"
     if found["n"] == 0:
-        return f"{start}: no test example speaks of it. Add examples of that kind; at least {found['n_perfect']} are needed."
+        least = f"; at least {found['n_perfect']} are needed" if found["n_perfect"] is not None else ""
+        return f"{start}: no test example speaks of it. Add examples of that kind{least}."
     p_value = f"p-value {found['p_value']:.3g} against {found['level']:.3g}"
     seen = f"{start}: {found['risk']:.4g} on {found['n']} examples, {p_value}."
     if found["n_perfect"] is not None and found["n"] < found["n_perfect"]:

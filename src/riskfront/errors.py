@@ -2,10 +2,16 @@
 
 RiskfrontError
 ├── InvalidInputError (ValueError)     something given to riskfront cannot be used
+│   └── EvaluationError                the user's function failed, or returned something that is no loss
 ├── NotCertifiedError (LookupError)    a setting was asked for and none was certified
 ├── MissingExtraError (ImportError)    an optional dependency is not installed
 └── StoreError (OSError)               a file or store cannot be read, written or continued
+
+NotCertifiedWarning (UserWarning)      a calibration ended without a certified setting
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 
 class RiskfrontError(Exception):
@@ -14,6 +20,20 @@ class RiskfrontError(Exception):
 
 class InvalidInputError(RiskfrontError, ValueError):
     """Says what must hold, what was found and where, and what to do."""
+
+
+class EvaluationError(InvalidInputError):
+    """The user's function failed at a setting.
+
+    Attributes:
+        config: the setting.
+        evaluated: a table of what was evaluated before, if it is not in a store.
+    """
+
+    def __init__(self, message: str, config: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.config = dict(config)
+        self.evaluated: Any = None
 
 
 class NotCertifiedError(RiskfrontError, LookupError):
@@ -31,3 +51,7 @@ class MissingExtraError(RiskfrontError, ImportError):
 
 class StoreError(RiskfrontError, OSError):
     """A file or store that cannot be read, written or continued."""
+
+
+class NotCertifiedWarning(UserWarning):
+    """Given by the ``fit`` of an estimator whose settings could not be certified; its ``predict`` raises NotCertifiedError."""

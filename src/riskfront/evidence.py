@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +16,7 @@ from riskfront.sums import Totals
 from riskfront.table import LossTable
 
 _DIGITS = 12  # estimates that differ by rounding alone are ties; a front must not depend on the order of summation
+_BETS_AT_ONCE = 1 << 22  # losses that are turned into floats at a time
 
 
 class Evidence:
@@ -28,7 +30,7 @@ class Evidence:
 
     def risks(self, rows: IntArray | None = None) -> FloatArray:
         """(settings, limits): badness in [0, 1], worst group first; 1 where no example was selected."""
-        return np.stack([np.round(test.badness(self.table, rows), _DIGITS) for test in self.tests], axis=1)
+        return np.stack([_tidy(test.badness(self.table, rows)) for test in self.tests], axis=1)
 
     def excess(self, rows: IntArray | None = None) -> FloatArray:
         """(settings,): by how much the worst limit is missed; negative when all empirical risks are below their limits."""
@@ -36,7 +38,7 @@ class Evidence:
 
     def objectives(self, rows: IntArray | None = None) -> FloatArray:
         """(settings, objectives): values to minimise; infinite where no example was selected."""
-        return np.stack([np.round(_cost(o, self.table, rows), _DIGITS) for o in self.problem.objectives], axis=1)
+        return np.stack([_tidy(_cost(o, self.table, rows)) for o in self.problem.objectives], axis=1)
 
     def p_values(self, rows: IntArray) -> FloatArray:
         """(rows, limits): the p-value of each limit, the largest over its groups."""
@@ -97,6 +99,8 @@ class LimitTest:
             total = raw.total if self.low == 0 else raw.total - self.low * n
         if self.high - self.low != 1:
             total = total / (self.high - self.low)
+        if total.dtype.kind == "f":  # rounding may leave the range that every p-value relies on
+            total = np.clip(total, 0.0, n)
         if self.limit.padded:
             return Totals(np.full_like(n, table.n_examples), total + self.alpha * (table.n_examples - n))
         return Totals(n, total)
@@ -115,6 +119,11 @@ class LimitTest:
         if self.p_value != "betting":
             sums = self.sums(table, rows)
             return p_values.of_sums(self.p_value, sums.total, sums.n, self.alpha)
+        step = max(1, _BETS_AT_ONCE // max(1, table.n_examples))
+        blocks = [rows[start : start + step] for start in range(0, len(rows), step)] or [rows]
+        return np.concatenate([self._bets(table, block) for block in blocks])
+
+    def _bets(self, table: LossTable, rows: IntArray) -> FloatArray:
         sequences = self.sequences(table, rows)
         return np.stack([p_values.betting(losses, self.alpha, self.delta, kept) for losses, kept in sequences], axis=1)
 
@@ -123,7 +132,8 @@ class LimitTest:
         sums = self.sums(table, rows)
         if self.p_value == "binomial":
             return p_values.binomial_upper_bound(sums.total, sums.n, levels[:, None])
-        means = np.nan_to_num(sums.means(), nan=1.0)
+        # a bet may have been won before losses that came later, so its bound can lie below the mean
+        means = np.zeros(sums.total.shape) if self.p_value == "betting" else np.nan_to_num(sums.means(), nan=1.0)
         if self.p_value == "betting":
             invert = [partial(_bet, losses, self.delta, kept) for losses, kept in self.sequences(table, rows)]
         else:
@@ -137,8 +147,7 @@ class LimitTest:
         """For each group the badness of the examples in their order, (rows, n), and which of them count."""
         values, condition, groups = table.sequences(self.limit.term, rows)
         badness = (values.astype(np.float64) - self.low) / (self.high - self.low)
-        if self.limit.at_least is not None:
-            badness = 1 - badness
+        badness = np.clip(badness if self.limit.at_least is None else 1 - badness, 0.0, 1.0)
         if self.limit.padded:
             masks = [group[None, :] if condition is None else group & condition for group in groups]
             return [(np.where(kept, badness, self.alpha), None) for kept in masks]
@@ -149,6 +158,12 @@ class LimitTest:
 
 def _bet(losses: FloatArray, delta: float, kept: BoolArray | None, alpha: FloatArray) -> FloatArray:
     return p_values.betting(losses, alpha, delta, kept)
+
+
+def _tidy(values: FloatArray) -> FloatArray:
+    """Values rounded to twelve digits of the largest of them."""
+    largest = np.abs(values[np.isfinite(values)]).max(initial=0.0)
+    return np.round(values, _DIGITS - math.ceil(math.log10(largest))) if largest > 0 else values
 
 
 def _cost(objective: Objective, table: LossTable, rows: IntArray | None) -> FloatArray:

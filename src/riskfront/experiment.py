@@ -58,6 +58,10 @@ def run(
         nothing was certified). ``any_violated``: whether any certified setting does; of many settings some will by the noise of
         held-out data alone, so read it with ``replace=True``, where it is the exact event that delta bounds.
     """
+    if not methods or (alphas is not None and len(alphas) == 0) or not p_values or trials < 1:
+        raise InvalidInputError(
+            "an experiment must have at least one method, alpha, p-value and trial; got none of one of them."
+        )
     size = _calibration_size(table, calibration, replace)
     planners = [make_method(method) for method in methods]
     labels = _labels(planners)
@@ -79,7 +83,8 @@ def run(
                         test.totals(term, plan.rows)
                         parts.judge.totals(term, plan.rows)
                     decision = decide(plan, Evidence(variant, test))
-                    row = {"method": label, "p_value": p_value, "alpha": alpha, "trial": trial}
+                    shown = alpha if alpha is None or isinstance(alpha, float | int) else tuple(alpha)
+                    row = {"method": label, "p_value": p_value, "alpha": shown, "trial": trial}
                     rows.append(row | _judged(decision, judge))
     return pd.DataFrame(rows)
 
@@ -158,7 +163,7 @@ def _judged(decision: Decision, judge: Evidence) -> dict[str, Any]:
     for name, test in zip(judge.problem.limit_names, judge.tests, strict=True):
         found[name] = float(test.shown(test.worst_mean(judge.table, best))[0])
     for objective, value in zip(judge.problem.objectives, judge.objectives(best)[0], strict=True):
-        found[objective.name] = float(-value if objective.maximize else value)
+        found[objective.name] = float(-value if objective.maximize else value) if np.isfinite(value) else np.nan
     return found
 
 

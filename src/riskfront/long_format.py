@@ -68,6 +68,10 @@ def read_table(
         binary: losses to declare 0/1 although their file stores them as decimal numbers.
     """
     if Path(path).suffix.lower() in (".parquet", ".pq") and is_saved_table(open_parquet(path)):
+        if bounds or binary:
+            raise InvalidInputError(
+                "a saved table carries its own bounds and types; bounds and binary are for long tables."
+            )
         return LossTable.load(path), None
     frame = _read_frame(path)
     return from_long(frame, problem, layout, bounds, binary)
@@ -83,7 +87,7 @@ def from_long(
     """The same from a data frame."""
     if frame.empty:
         raise InvalidInputError("a table must have at least one row; this one is empty.")
-    named = _named(frame, problem, layout or Layout())
+    named = _named(frame, problem, layout or Layout(), binary)
     example = named.example_column or _detect_example(frame, named)
     codes, examples = pd.factorize(frame[example])
     if (codes < 0).any():
@@ -96,7 +100,7 @@ def from_long(
     arrays = {name: _loss(frame, name, place, (len(rows), len(examples)), name in binary) for name in losses}
     settings = frame.loc[:, list(configs)].iloc[rows].reset_index(drop=True)
     _, firsts = np.unique(codes, return_index=True)
-    labels = {name: _group_values(frame, name, firsts, example) for name in groups}
+    labels: dict[str, Any] = {name: _group_values(frame, name, firsts, example) for name in groups}
     return LossTable(settings, arrays, labels, bounds), found
 
 
@@ -109,7 +113,8 @@ def _read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
             raise StoreError(f"cannot read '{path}': the file is damaged or cut off ({error}).") from None
     if suffix in (".csv", ".tsv", ".txt", ".gz"):
         try:
-            return pd.read_csv(path, sep="\t" if suffix == ".tsv" else ",")
+            # only an empty cell is missing: "NA" and "None" may be settings, and are no numbers in a loss
+            return pd.read_csv(path, sep="\t" if suffix == ".tsv" else ",", keep_default_na=False, na_values=[""])
         except FileNotFoundError:
             raise StoreError(f"cannot read '{path}': no such file.") from None
         except (OSError, ValueError, pd.errors.ParserError, EOFError) as error:
@@ -118,7 +123,7 @@ def _read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
     raise InvalidInputError(f"a table must be a .parquet, .csv or .tsv file; got '{path}'.")
 
 
-def _named(frame: pd.DataFrame, problem: Problem | None, given: Layout) -> Layout:
+def _named(frame: pd.DataFrame, problem: Problem | None, given: Layout, binary: Sequence[str]) -> Layout:
     """The layout with the columns that the problem mentions; every named column must exist."""
     losses, groups = list(given.loss_columns), list(given.group_columns)
     for term in problem.terms if problem else ():
@@ -132,7 +137,7 @@ def _named(frame: pd.DataFrame, problem: Problem | None, given: Layout) -> Layou
         *given.config_columns,
         *([given.example_column] if given.example_column else []),
     ]
-    for name in asked:
+    for name in [*asked, *binary]:
         if name not in frame.columns:
             raise InvalidInputError(unknown(name, [str(column) for column in frame.columns], "column"))
     clash = set(losses) & {*given.config_columns, given.example_column, *groups}
@@ -148,6 +153,9 @@ def _detect_example(frame: pd.DataFrame, named: Layout) -> str:
     """The column that names the examples: by its name, or the only one with every value equally often and most values."""
     taken = {*named.config_columns, *named.group_columns, *named.loss_columns}
     free = [str(column) for column in frame.columns if column not in taken]
+    # a column that numbers the rows names no examples, unless there is only one setting and so nothing else varies
+    several = any(1 < frame[column].nunique() < len(frame) for column in free)
+    free = [column for column in free if not (several and frame[column].is_unique)]
     for name in _EXAMPLE_NAMES:
         for column in free:
             if column.lower() == name:
@@ -214,7 +222,8 @@ def _detect(
                 "Name the setting columns (--config-columns) to learn which rows are missing, or add them."
             )
         configs = tuple(name for name in rest if blocks.repeated(frame[name]) and not blocks.constant(frame[name]))
-        configs = configs or tuple(name for name in rest if blocks.repeated(frame[name]))
+        if not configs and len(frame) == blocks.n:  # one row an example: a single setting, which nothing tells apart
+            configs = tuple(name for name in rest if frame[name].nunique() == 1)
         if not configs:
             raise InvalidInputError(
                 "cannot tell which columns hold the settings; name them (--config-columns). "
@@ -282,9 +291,9 @@ def _loss(frame: pd.DataFrame, name: str, place: IntArray, shape: tuple[int, int
     return array.reshape(shape)
 
 
-def _group_values(frame: pd.DataFrame, name: str, firsts: IntArray, example: str) -> Array:
+def _group_values(frame: pd.DataFrame, name: str, firsts: IntArray, example: str) -> Any:
     values = frame[name].iloc[firsts]
     if values.isna().any():
         where = plain(frame[example].iloc[firsts[int(values.isna().argmax())]])
         raise InvalidInputError(f"group '{name}' must have a value for every example; {example} = {where!r} has none.")
-    return values.to_numpy()
+    return values.reset_index(drop=True) if isinstance(values.dtype, pd.CategoricalDtype) else values.to_numpy()

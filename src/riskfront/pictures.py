@@ -94,7 +94,7 @@ def measures(certificate: Certificate) -> tuple[Measure, ...]:
     found = {o.name: Measure(o.name, o.name, None, not o.maximize) for o in problem.objectives}
     for name, limit in zip(problem.limit_names, problem.limits, strict=True):
         label = name if limit.quantile is None else words.limit_name(limit)
-        found[name] = Measure(name, label, words.limit_at(limit), limit.at_least is None)
+        found[name] = Measure(name, label, limit.compared_with, limit.at_least is None)
     return tuple(found.values())
 
 

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from riskfront import p_values
-from riskfront.columns import unknown
+from riskfront.columns import is_number, unknown
 from riskfront.errors import InvalidInputError
 from riskfront.sums import Term
 from riskfront.table import LossTable
 
+#: columns of results, which no loss may be called
+_RESERVED = frozenset(
+    [
+        "p_value",
+        "level",
+        "certified",
+        "chosen",
+        "planned",
+        "weight",
+        "alpha",
+        "n_certified",
+        "n_tested",
+        "n_chosen",
+        "method",
+        "trial",
+        "violated",
+        "any_violated",
+    ]
+)
 _LIMIT = re.compile(
     r"^\s*(?:q(?P<quantile>0?\.\d+)\s*\(\s*(?P<inner>.+?)\s*\)|(?P<loss>.+?))\s*(?P<sign><=|>=|≤|≥)\s*(?P<value>[^\s]+)"
     r"(?:\s+per\s+(?P<per>.+?))?(?:\s+given\s+(?P<given>.+?))?\s*$"
@@ -28,7 +46,8 @@ class Limit:
         loss: name of the loss.
         at_most: upper limit on its mean; or
         at_least: lower limit on its mean.
-        per: name of a group; the limit must hold in every group (worst-class risk).
+        per: name of a group; the limit must hold in every group that occurs in the table or is declared as a category of
+            it (worst-class risk). A declared group without test examples cannot be certified.
         given: name of a 0/1 column or group; only examples where it is 1 count (selective risk).
         quantile: q in (0, 1): the q-quantile, not the mean, must be at most ``at_most``. Needs no bounds.
         p_value: one of ``riskfront.p_values.NAMES``; "auto" is binomial for 0/1 losses and betting for all others.
@@ -54,8 +73,9 @@ class Limit:
                 f"at_most={self.at_most}, at_least={self.at_least}."
             )
         number = self.at_most if self.at_most is not None else self.at_least
-        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        if not is_number(number):
             raise InvalidInputError(f"the limit on '{self.loss}' must be a finite number; got {number!r}.")
+        object.__setattr__(self, "at_most" if self.at_most is not None else "at_least", self.value)
         if self.p_value not in p_values.NAMES:
             raise InvalidInputError(unknown(self.p_value, p_values.NAMES, "p-value"))
         if self.padded and self.per is None and self.given is None:
@@ -108,15 +128,23 @@ class Limit:
 
     @property
     def name(self) -> str:
-        """What is limited, in words: "error", "error per label", "error given answered", "0.95-quantile of latency"."""
-        name = self.loss if self.quantile is None else f"{self.quantile:g}-quantile of {self.loss}"
+        """What is averaged, in words: "error", "error per label", "error given answered", "share of latency above 300"."""
+        return self._named(self.loss if self.quantile is None else f"share of {self.loss} above {self.value:.10g}")
+
+    def _named(self, name: str) -> str:
         name += f" per {self.per}" if self.per else ""
         name += f" given {self.given}" if self.given else ""
         return name + (" (padded)" if self.padded else "")
 
     def __str__(self) -> str:
         sign = "<=" if self.at_least is None else ">="
-        return f"{self.name} {sign} {self.value:g}"
+        name = self.name if self.quantile is None else self._named(f"{self.quantile:g}-quantile of {self.loss}")
+        return f"{name} {sign} {self.value:.10g}"
+
+    @property
+    def compared_with(self) -> float:
+        """The number with which the mean compares: the limit itself, or for a quantile the share that may lie above it."""
+        return self.value if self.quantile is None else round(1 - self.quantile, 12)
 
     def __repr__(self) -> str:
         return _short_repr(self)
@@ -180,7 +208,7 @@ class Problem:
             raise InvalidInputError(
                 "a problem must name at least one free objective in minimize or maximize; got none."
             )
-        if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < 1:
+        if not is_number(delta) or not 0 < delta < 1:
             raise InvalidInputError(f"delta must lie in (0, 1); got {delta!r}.")
         sides = [(limit.name, limit.at_least is None) for limit in limits]
         if len(set(sides)) < len(sides):
@@ -188,6 +216,11 @@ class Problem:
         names = [objective.name for objective in objectives]
         if len(set(names)) < len(names):
             raise InvalidInputError(f"objectives must differ from each other; got {', '.join(names)}.")
+        for part in [limit.name for limit in limits] + names:
+            if part in _RESERVED:
+                raise InvalidInputError(
+                    f"a loss must not be called '{part}': results have a column of that name. Rename it."
+                )
         object.__setattr__(self, "limits", tuple(limits))
         object.__setattr__(self, "objectives", tuple(objectives))
         object.__setattr__(self, "delta", float(delta))
@@ -213,7 +246,7 @@ class Problem:
 
     def at(self, alpha: float | Sequence[float]) -> Problem:
         """The same problem with another number in its first limit, or with one number for each limit."""
-        values = [alpha] if isinstance(alpha, int | float) else list(alpha)
+        values = list(alpha) if isinstance(alpha, Sequence) else [alpha]
         if len(values) > len(self.limits):
             raise InvalidInputError(
                 f"there must be at most one alpha for each of {len(self.limits)} limits; got {values}."

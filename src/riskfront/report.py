@@ -115,7 +115,7 @@ def _path(certificate: Certificate, data: pictures.TestingPath) -> dict[str, Any
 
 
 def _frontier(certificate: Certificate, front: dict[str, Any]) -> dict[str, Any]:
-    own = words.limit_at(certificate.problem.limits[0])
+    own = certificate.problem.limits[0].compared_with
     if certificate.problem.limits[0].quantile is not None:
         own = certificate.problem.limits[0].value
     labels = [measure.label for measure in front["measures"]]

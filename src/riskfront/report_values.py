@@ -49,7 +49,7 @@ def bounds(certificate: Certificate, rank: int = 1) -> list[Row]:
                 "what": words.limit_name(limit),
                 "group": None if limit.per is None else f"{limit.per} = {setting_value(plain(group))}",
                 "side": "at most" if limit.at_least is None else "at least",
-                "limit": words.limit_at(limit),
+                "limit": limit.compared_with,
                 "risk": record["risk"],
                 "bound": record["bound"],
                 "margin": record["margin"],
@@ -89,7 +89,7 @@ def failure(certificate: Certificate) -> Row | None:
     if "limit" not in found:
         return {"message": found["message"], "facts": [], "limits": []}
     limit = next((part for part in certificate.problem.limits if str(part) == found["limit"]), None)
-    at = None if limit is None else words.limit_at(limit)
+    at = None if limit is None else limit.compared_with
     facts: list[tuple[str, Any]] = [
         ("Limit that failed", found["limit"]),
         ("Setting that came nearest", in_short(found["setting"])),
@@ -111,7 +111,7 @@ def _distance(risk: float | None, limit: Limit | None) -> list[tuple[str, Any]]:
     """How far the risk was from the limit, and on which side."""
     if risk is None or limit is None:
         return []
-    over = risk - words.limit_at(limit)
+    over = risk - limit.compared_with
     return [("Above the limit by" if over > 0 else "Below the limit by", abs(over))]
 
 
@@ -123,7 +123,7 @@ def _needed(count: int | None, risk: float | None, limit: Limit | None) -> Any:
 
 
 def _beyond(risk: float, limit: Limit) -> bool:
-    at = words.limit_at(limit)
+    at = limit.compared_with
     return risk >= at if limit.at_least is None else risk <= at
 
 
@@ -140,7 +140,7 @@ def _limits_at(certificate: Certificate, setting: Mapping[str, Any]) -> list[Row
         {
             "what": words.limit_name(limit),
             "side": "at most" if limit.at_least is None else "at least",
-            "limit": words.limit_at(limit),
+            "limit": limit.compared_with,
             "risk": row[name],
             "p_value": row[f"p_value {name}" if len(names) > 1 else "p_value"],
         }

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from threading import Lock
+from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -103,7 +104,7 @@ def _for_each(function: Callable[[slice], None], blocks: list[slice]) -> None:
     The cores share the blocks, not each matrix product: then the conversion to floats is shared too, and other work on the
     machine does not make the threads of the linear-algebra library wait for each other.
     """
-    with _linear_algebra().limit(limits=1, user_api="blas"):
+    with _SINGLE_THREADED:
         if len(blocks) < _MANY_BLOCKS:
             for block in blocks:
                 function(block)
@@ -112,9 +113,32 @@ def _for_each(function: Callable[[slice], None], blocks: list[slice]) -> None:
                 list(pool.map(function, blocks))
 
 
-@lru_cache(maxsize=1)
-def _linear_algebra() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through every loaded library: once is enough
+class _SingleThreadedBlas:
+    """Holds the linear-algebra library to one thread while anyone is inside; the last to leave restores it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._controller: ThreadpoolController | None = None
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                # looking through every loaded library is slow: once is enough
+                self._controller = self._controller or ThreadpoolController()
+                self._limit = self._controller.limit(limits=1, user_api="blas")
+                self._limit.__enter__()
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.__exit__(*error)
+
+
+_SINGLE_THREADED = _SingleThreadedBlas()
 
 
 def _cores() -> int:

@@ -16,14 +16,14 @@ import pandas as pd
 
 from riskfront import columns as checked
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
-from riskfront.columns import Groups
+from riskfront.columns import Column, Groups
 from riskfront.errors import InvalidInputError
 from riskfront.fingerprint import fingerprint
+from riskfront.splits import positions, split_examples
 from riskfront.sums import PartialTotals, Rows, Term, Totals, weighted_sums
 from riskfront.table_file import TableParts, read_parts, write_parts
 
 T = TypeVar("T")
-_STREAM = 0x7269736B  # sets the random numbers of splits apart from those of anyone else who uses the same seed
 _MANY = 8  # one in this many settings is enough to make the sums of all of them worth computing together
 
 
@@ -32,8 +32,10 @@ class LossTable:
 
     Args:
         configs: the settings: dictionaries with the same keys, or a data frame with one row a setting.
-        losses: name -> (n_configs, n_examples). Boolean and integer arrays with bounds (0, 1) are 0/1 losses.
-        groups: name -> (n_examples,): a class or other group for each example.
+        losses: name -> (n_configs, n_examples). Boolean and integer arrays with bounds (0, 1) are 0/1 losses. Large arrays are
+            not copied: do not change them afterwards.
+        groups: name -> (n_examples,): a class or other group for each example. Categories of a pandas categorical count as
+            groups even if no example has them.
         bounds: name -> (low, high), (0, 1) by default; a limit on a loss needs them to hold.
     """
 
@@ -41,22 +43,67 @@ class LossTable:
         self,
         configs: Sequence[Mapping[str, Any]] | pd.DataFrame,
         losses: Mapping[str, npt.ArrayLike],
-        groups: Mapping[str, npt.ArrayLike] | None = None,
+        groups: Mapping[str, npt.ArrayLike | Groups] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         self._configs = checked.settings(configs)
-        self._losses, self._ranges, self._bounds = checked.losses(losses, len(self._configs), bounds or {})
-        n_examples = next(iter(self._losses.values())).shape[1]
-        self._groups = {name: checked.groups(name, values, n_examples) for name, values in (groups or {}).items()}
+        arrays, self._ranges, self._bounds = checked.losses(losses, len(self._configs), bounds or {})
+        self._losses: Mapping[str, Array | Column] = arrays
+        self._set_groups(groups or {})
+        self._start(None)
+
+    @classmethod
+    def of_columns(
+        cls,
+        configs: Sequence[Mapping[str, Any]] | pd.DataFrame,
+        columns: Mapping[str, Column],
+        groups: Mapping[str, npt.ArrayLike | Groups] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+    ) -> LossTable:
+        """A table whose losses stay where they are, in a store larger than memory, and are read a block at a time."""
+        table = object.__new__(cls)
+        table._configs = checked.settings(configs)
+        table._losses = dict(columns)
+        table._ranges = {name: column.range for name, column in columns.items()}
+        table._bounds = checked.declared_bounds(bounds or {}, table._ranges)
+        table._set_groups(groups or {})
+        table._start(None)
+        return table
+
+    def on_demand(self, columns: Mapping[str, Column], groups: Mapping[str, Groups], at_once: int) -> LossTable:
+        """The same settings on other examples, evaluated when a test asks for them, ``at_once`` at a time."""
+        table = self._part(None)
+        table._losses = dict(columns)
+        table._set_groups(groups)
+        table._at_once = at_once
+        return table
+
+    def _set_groups(self, groups: Mapping[str, npt.ArrayLike | Groups]) -> None:
+        self._groups = {name: checked.groups(name, values, self._n_stored) for name, values in groups.items()}
         for name in self._groups.keys() & self._losses.keys():
             raise InvalidInputError(
                 f"a name must stand for one thing; got '{name}' as a loss and as a group. Rename one."
             )
-        self._examples: IntArray | None = None
+
+    def _start(self, examples: IntArray | None) -> None:
+        """An empty memory for these examples of the table."""
+        self._examples = examples
         self._memory: dict[Hashable, Any] = {}
         self._shared: dict[Hashable, Any] = {}
         self._batch: _Batch | None = None
         self._slot = 0
+        self._at_once: int | None = None
+        self._origin = object()  # the examples of tables with one origin correspond
+
+    @property
+    def at_once(self) -> int | None:
+        """How many settings a sequential test should look at at a time; None if looking costs nothing."""
+        return self._at_once
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether losses are read or evaluated when asked for, instead of being held in memory."""
+        return not all(isinstance(column, np.ndarray) for column in self._losses.values())
 
     @property
     def configs(self) -> pd.DataFrame:
@@ -114,7 +161,8 @@ class LossTable:
     def losses(self, name: str) -> Array:
         """(n_configs, n_examples), read-only. A copy for parts of a table."""
         column = self._column(name)
-        return column if self._examples is None else column[:, self._examples]
+        array = column if isinstance(column, np.ndarray) else column[slice(None)]
+        return array if self._examples is None else array[:, self._examples]
 
     def group(self, name: str) -> Groups:
         """The group of each example."""
@@ -143,6 +191,8 @@ class LossTable:
     def looks_binary(self, name: str) -> bool:
         """Whether a loss that was not declared 0/1 happens to hold no other value; only for hints."""
         column = self._column(name)
+        if not isinstance(column, np.ndarray):  # a hint is not worth reading a whole store
+            return False
         return column.dtype.kind == "f" and bool(np.all((column == 0) | (column == 1)))
 
     # ---------------------------------------------------------------- parts
@@ -153,26 +203,12 @@ class LossTable:
         The permutation rests on the raw stream of PCG64, which is fixed for all versions of numpy, so that a certificate
         can be recomputed in years to come. The test part is in random order, which is what betting wants.
         """
-        if not 0 <= opt_fraction < 1:
-            raise InvalidInputError(f"opt_fraction must lie in [0, 1); got {opt_fraction}.")
-        n_opt = round(opt_fraction * self.n_examples)
-        if opt_fraction > 0:
-            if self.n_examples < 2:
-                raise InvalidInputError(
-                    f"a split into opt and test examples needs at least 2; got {self.n_examples}. Add examples, "
-                    "or use a method without a split, such as bonferroni."
-                )
-            n_opt = min(max(n_opt, 1), self.n_examples - 1)
-        order = permutation(self.n_examples, seed)
-        return self.subset(order[:n_opt]), self.subset(order[n_opt:])
+        opt, test = split_examples(self.n_examples, opt_fraction, seed)
+        return self.subset(opt), self.subset(test)
 
     def subset(self, examples: npt.ArrayLike) -> LossTable:
         """The part with these examples, by mask or by position, in this order; repetitions are allowed (a bootstrap sample)."""
-        chosen = _positions(examples, self.n_examples, "example")
-        if chosen.size and not (chosen.min() >= 0 and chosen.max() < self.n_examples):
-            raise InvalidInputError(
-                f"examples must lie in 0..{self.n_examples - 1}; got {chosen.min()}..{chosen.max()}."
-            )
+        chosen = positions(examples, self.n_examples, "example")
         return self._part(chosen if self._examples is None else self._examples[chosen])
 
     def batch(self, parts: Sequence[npt.ArrayLike]) -> list[LossTable]:
@@ -185,7 +221,7 @@ class LossTable:
 
     def select(self, rows: npt.ArrayLike) -> LossTable:
         """The table of these settings only, by position or by mask."""
-        chosen = _positions(rows, self.n_configs, "setting")
+        chosen = positions(rows, self.n_configs, "setting")
         table = self._part(self._examples)
         table._shared = {}
         table._configs = self._configs.iloc[chosen].reset_index(drop=True)
@@ -195,8 +231,9 @@ class LossTable:
     def _part(self, examples: IntArray | None) -> LossTable:
         part = object.__new__(LossTable)
         part._configs, part._losses, part._groups = self._configs, self._losses, self._groups
-        part._ranges, part._bounds, part._shared = self._ranges, self._bounds, self._shared
-        part._examples, part._memory, part._batch, part._slot = examples, {}, None, 0
+        part._ranges, part._bounds = self._ranges, self._bounds
+        part._start(examples)
+        part._shared, part._origin = self._shared, self._origin
         return part
 
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
@@ -219,7 +256,7 @@ class LossTable:
 
     def shares_examples(self, other: LossTable) -> bool:
         """Whether two parts of one table have an example in common."""
-        if self._losses is not other._losses:
+        if self._origin is not other._origin:
             return False
         if self._examples is None or other._examples is None:
             return self.n_examples > 0 and other.n_examples > 0
@@ -253,7 +290,7 @@ class LossTable:
                 known = shared.totals(term, self._slot) if shared else self._sums(term, self._weights(term))
                 self._memory[term] = known
             return known
-        if known is None and _MANY * len(rows) > self.n_configs:
+        if known is None and self._all_are_worth_it(len(rows)):
             known = self.totals(term)
         elif known is None:
             known = self._memory[term] = PartialTotals(self.n_configs)
@@ -261,6 +298,13 @@ class LossTable:
             return known.at(rows)
         partial: PartialTotals = known
         return partial.at(rows, lambda missing: self._sums(term, self._weights(term), missing))
+
+    def _all_are_worth_it(self, rows: int) -> bool:
+        """Whether sums of all settings should be computed when those of some are needed.
+
+        A table in memory is read fast, so many are enough. A store is read once for all parts of a batch, but never for one.
+        """
+        return self._batch is not None if self.is_lazy else _MANY * rows > self.n_configs
 
     def _sums(self, term: Term, weights: Array, rows: IntArray | None = None) -> Totals:
         varying = term.given is not None and term.given in self._losses
@@ -322,7 +366,7 @@ class LossTable:
             weights = weights * np.asarray(self._condition(term.given, slice(None))).T
         return weights
 
-    def _column(self, name: str) -> Array:
+    def _column(self, name: str) -> Array | Column:
         return self._losses[self._known(name, self._losses, "loss")]
 
     @staticmethod
@@ -355,7 +399,7 @@ class LossTable:
         return self.remember("sha256", self._fingerprint)
 
     def _fingerprint(self) -> str:
-        arrays = {f"loss {name}": column for name, column in self._losses.items()}
+        arrays: dict[str, Array | Column] = {f"loss {name}": column for name, column in self._losses.items()}
         arrays |= {f"group {name}": groups.codes for name, groups in self._groups.items()}
         if self._examples is not None:
             arrays["examples"] = self._examples
@@ -365,27 +409,6 @@ class LossTable:
             "levels": {name: groups.levels for name, groups in self._groups.items()},
         }
         return fingerprint(description, arrays)
-
-
-def _positions(given: npt.ArrayLike, n: int, kind: str) -> IntArray:
-    """Positions as they are, or those where a mask is True."""
-    array = np.asarray(given)
-    if array.dtype == np.bool_:
-        if array.shape != (n,):
-            raise InvalidInputError(f"a mask must have one value for each of {n} {kind}s; got shape {array.shape}.")
-        array = np.flatnonzero(array)
-    return np.ascontiguousarray(array, dtype=np.int64)
-
-
-def permutation(n: int, seed: int) -> IntArray:
-    """0..n-1 in a random order that is the same in every version of numpy.
-
-    The stream is riskfront's own. With the plain stream of the seed, data simulated by ``default_rng(seed)`` would be split
-    by the very numbers they were made of: all losses of the first setting into one part.
-    """
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidInputError(f"seed must be a whole number of at least 0; got {seed!r}.")
-    return np.argsort(np.random.PCG64(np.random.SeedSequence([_STREAM, int(seed)])).random_raw(n), kind="stable")
 
 
 class _Batch:

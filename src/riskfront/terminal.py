@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from riskfront import words
 from riskfront.certificate import Certificate
 from riskfront.columns import plain
 from riskfront.table import LossTable
@@ -60,10 +61,7 @@ def show_certificate(console: Console, certificate: Certificate) -> None:
         console.print(_limits(certificate))
         if len(certificate.chosen) > 1:
             console.print(_chosen(certificate))
-        else:
-            row = certificate.chosen.iloc[0]
-            goals = [f"{objective.name} {number(row[objective.name])}" for objective in certificate.problem.objectives]
-            console.print(f"On test data: {', '.join(goals)}.", markup=False)
+        console.print(*words.objectives(certificate), markup=False)
     count, tested = int(certificate.path["certified"].sum()), len(certificate.path)
     console.print(
         f"\n{count:,} of {tested:,} tested settings {'certified' if certificate.guaranteed else 'accepted'} by "

@@ -104,11 +104,6 @@ def objective_name(objective: Objective) -> str:
     return f"mean {objective.loss}{where}{given}"
 
 
-def limit_at(limit: Limit) -> float:
-    """The number with which risks of this limit compare: a quantile is tested by the share of examples above it."""
-    return limit.value if limit.quantile is None else round(1 - limit.quantile, 12)
-
-
 def limit_name(limit: Limit) -> str:
     """What the risks of a limit measure, in words."""
     if limit.quantile is None:

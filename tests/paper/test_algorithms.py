@@ -6,7 +6,7 @@ import pytest
 import riskfront as rf
 from riskfront.evidence import Evidence
 from riskfront.fwer import Bonferroni, FixedSequence
-from riskfront.table import permutation
+from riskfront.splits import permutation
 from tests import reference as ref
 from tests.tables import random_table
 

@@ -14,7 +14,8 @@ from riskfront.evidence import Evidence
 from riskfront.fwer import FixedSequence
 from riskfront.methods.plan import Plan, check_fraction
 from riskfront.problem import Problem
-from riskfront.table import LossTable, permutation
+from riskfront.splits import permutation
+from riskfront.table import LossTable
 
 
 @dataclass(frozen=True, slots=True)

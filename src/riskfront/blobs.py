@@ -1,0 +1,162 @@
+"""Whole objects in a local folder or behind an fsspec URL: each is written in one piece or not at all."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from riskfront.errors import MissingExtraError, StoreError
+
+
+class Blobs(Protocol):
+    """Named objects. Names are relative, with slashes."""
+
+    @property
+    def url(self) -> str:
+        """Where they are."""
+
+    def read(self, name: str) -> bytes | None:
+        """The object, or None if there is none."""
+
+    @property
+    def readers(self) -> int:
+        """How many threads should read at a time."""
+
+    def read_into(self, name: str, buffer: memoryview) -> None:
+        """Fill the buffer with an object of exactly its size."""
+
+    def write(self, name: str, data: bytes | memoryview) -> None:
+        """Write the object whole; whoever reads at the same time sees the old or the new one."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names of the objects right in a folder, without it."""
+
+
+def open_blobs(url: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Blobs:
+    """A local folder for a path or a file:// URL, anything fsspec knows for other URLs."""
+    text = os.fspath(url)
+    if "://" not in text or text.startswith("file://"):
+        return LocalBlobs(Path(text.removeprefix("file://")))
+    return RemoteBlobs(text, options)
+
+
+class LocalBlobs:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        if root.exists() and not root.is_dir():
+            raise StoreError(f"a store must be a folder; '{root}' is a file. Give another name.")
+
+    @property
+    def url(self) -> str:
+        return str(self.root)
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self.root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"cannot read '{self.root / name}': {error.strerror}.") from error
+
+    @property
+    def readers(self) -> int:
+        return min(4, os.cpu_count() or 1)
+
+    def read_into(self, name: str, buffer: memoryview) -> None:
+        try:
+            with open(self.root / name, "rb", buffering=0) as file:
+                size, filled = os.fstat(file.fileno()).st_size, 0
+                while size == buffer.nbytes and filled < size:
+                    filled += file.readinto(buffer[filled:]) or size
+        except OSError as error:
+            raise StoreError(f"cannot read '{self.root / name}': {error.strerror}.") from error
+        _check_size(f"{self.root / name}", size, buffer.nbytes)
+
+    def write(self, name: str, data: bytes | memoryview) -> None:
+        target = self.root / name
+        temporary = f"{target}.{uuid.uuid4().hex}.partial"
+        try:
+            os.makedirs(target.parent, exist_ok=True)
+            with open(temporary, "wb", buffering=0) as file:
+                rest = memoryview(data).cast("B")
+                while rest.nbytes:
+                    rest = rest[file.write(rest) :]
+            os.replace(temporary, target)
+        except BaseException as error:
+            Path(temporary).unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise StoreError(_cannot_write(self.url, error.strerror or str(error))) from error
+            raise
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self.root / folder))
+        except FileNotFoundError:
+            return []
+
+
+class RemoteBlobs:
+    def __init__(self, url: str, options: Mapping[str, Any] | None) -> None:
+        try:
+            import fsspec
+        except ImportError as error:
+            raise MissingExtraError("fsspec", "store") from error
+        self._url = url.rstrip("/")
+        try:
+            self._files, root = fsspec.url_to_fs(self._url, **(options or {}))
+        except (ValueError, ImportError) as error:
+            raise StoreError(f"cannot open the store '{url}': {error}.") from error
+        self._root = root.rstrip("/")
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            found: bytes = self._files.cat_file(f"{self._root}/{name}")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"cannot read '{self._url}/{name}': {error}.") from error
+        return found
+
+    @property
+    def readers(self) -> int:
+        return 16
+
+    def read_into(self, name: str, buffer: memoryview) -> None:
+        data = self.read(name) or b""
+        _check_size(f"{self._url}/{name}", len(data), buffer.nbytes)
+        buffer[:] = data
+
+    def write(self, name: str, data: bytes | memoryview) -> None:
+        try:
+            self._files.pipe_file(f"{self._root}/{name}", bytes(data))
+        except OSError as error:
+            raise StoreError(_cannot_write(self._url, str(error))) from error
+
+    def names(self, folder: str) -> list[str]:
+        self._files.invalidate_cache()
+        try:
+            found = self._files.ls(f"{self._root}/{folder}", detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(str(name).rstrip("/").rsplit("/", 1)[-1] for name in found)
+
+
+def _check_size(name: str, got: int, wanted: int) -> None:
+    if got != wanted:
+        raise StoreError(
+            f"'{name}' must have {wanted} bytes; got {got}. The file was damaged after it was written: restore it from a copy."
+        )
+
+
+def _cannot_write(url: str, reason: str) -> str:
+    return (
+        f"cannot write to the store '{url}': {reason}. What was evaluated before is in the store; "
+        "make room or give access, and run the same again to go on."
+    )

@@ -1,0 +1,196 @@
+"""RiskControlledEstimator: settings of any fitted estimator or pipeline, chosen under limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils import check_consistent_length, indexable
+from sklearn.utils.validation import check_is_fitted
+
+from riskfront import columns
+from riskfront.arrays import Array
+from riskfront.errors import InvalidInputError
+from riskfront.estimators.calibrated import CalibratedModel, Limits, Objectives, refuse
+from riskfront.methods import Method
+from riskfront.table import LossTable
+
+Config = dict[str, Any]
+
+
+class RiskControlledEstimator(CalibratedModel):
+    """A fitted estimator used with a setting that keeps limits with probability at least 1 - delta.
+
+    ``fit(X, y)`` calibrates on examples that the model was not trained on: it predicts with every setting, asks ``losses`` what
+    each prediction costs, and certifies. The model itself stays as it is.
+
+    Args:
+        estimator: a fitted estimator or pipeline, or any object that ``predict_with`` knows how to use.
+        configs: the settings to choose from: dictionaries with the same keys, a data frame with one row each, or an object with
+            a method ``grid(points)`` that lists them, such as a Space.
+        predict_with: ``predict_with(estimator, config, X)`` -> what the estimator predicts for X with a setting.
+        losses: ``losses(y, predictions, config)`` -> {name: (n,) loss of each example}. Booleans are 0/1 losses.
+        limits: one or several limits, or texts such as "error <= 0.05".
+        minimize: objectives to make small, the most important first.
+        maximize: objectives to make large.
+        delta: the probability with which some limit may be broken.
+        method: a calibration method or its name.
+        bounds: name -> (low, high) of losses that are limited and leave [0, 1].
+        grid_points: how many values along each axis when ``configs`` has a method ``grid``.
+        train_fraction: a model that is not fitted is refused unless this share of the examples, drawn at random, is given to
+            train a copy of it (``estimator_``); the others calibrate.
+        random_state: of the split into examples that plan and examples that test. A plain number makes ``fit`` repeatable.
+
+    Attributes:
+        certificate_: the certificate; false when nothing could be certified.
+        config_: the setting in use; None when nothing could be certified. Then ``fit`` gives a NotCertifiedWarning and
+            ``predict`` raises NotCertifiedError: no setting is known to keep the limits.
+        estimator_: the model.
+
+    Example:
+        A regressor whose intervals must hold nine of ten values, as narrow as possible.
+
+        >>> import numpy as np
+        >>> from sklearn.linear_model import LinearRegression
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(size=(2000, 1))
+        >>> y = X[:, 0] + rng.normal(scale=0.1, size=2000)
+        >>> model = LinearRegression().fit(X[:500], y[:500])
+        >>> def interval(model, config, X):
+        ...     middle = model.predict(X)
+        ...     return np.stack([middle - config["width"], middle + config["width"]], axis=1)
+        >>> def losses(y, intervals, config):
+        ...     inside = (intervals[:, 0] <= y) & (y <= intervals[:, 1])
+        ...     return {"missed": ~inside, "width": intervals[:, 1] - intervals[:, 0]}
+        >>> safe = RiskControlledEstimator(
+        ...     model, configs=[{"width": round(0.02 * step, 2)} for step in range(1, 26)], predict_with=interval,
+        ...     losses=losses, limits="missed <= 0.1", minimize="width",
+        ... ).fit(X[500:1500], y[500:1500])
+        >>> bool(safe.certificate_), safe.predict(X[1500:]).shape
+        (True, (500, 2))
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        configs: Any,
+        predict_with: Callable[[Any, Config, Any], Any],
+        losses: Callable[[Any, Any, Config], Mapping[str, Any]],
+        limits: Limits,
+        minimize: Objectives = (),
+        maximize: Objectives = (),
+        delta: float = 0.1,
+        method: str | Method = "pareto-testing",
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        grid_points: int | Mapping[str, int] = 10,
+        train_fraction: float | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.configs = configs
+        self.predict_with = predict_with
+        self.losses = losses
+        self.limits = limits
+        self.minimize = minimize
+        self.maximize = maximize
+        self.delta = delta
+        self.method = method
+        self.bounds = bounds
+        self.grid_points = grid_points
+        self.train_fraction = train_fraction
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None, **metadata: Any) -> RiskControlledEstimator:
+        """Choose the setting on (X, y), examples that the model was not trained on.
+
+        Args:
+            X: the examples. y: what ``losses`` compares predictions with.
+            groups: groups that limits may name: name -> (n,) values, a data frame, or one (n,) array, then called "group".
+        """
+        refuse(metadata)
+        problem, seed = self._problem(), self._seed()
+        by_name = _by_name(groups)
+        X, y, *listed = indexable(X, y, *by_name.values())
+        model, X, y, kept = self._model(seed, X, y, dict(zip(by_name, listed, strict=True)))
+        table = self._table(model, X, y, kept)
+        problem.check(table)
+        self._certify(model, table, problem, seed)
+        self._certified_use = self.predict_with
+        return self
+
+    def loss_table(self, X: Any, y: Any = None, groups: Any = None) -> LossTable:
+        """What every setting loses on every example: the table that ``fit`` calibrates on, say to verify its certificate."""
+        check_is_fitted(self, "certificate_")
+        by_name = _by_name(groups)
+        check_consistent_length(X, y, *by_name.values())
+        return self._table(self.estimator_, X, y, by_name)
+
+    def predict(self, X: Any) -> Any:
+        """What the model predicts with the certified setting."""
+        config = self._certified_config()
+        return self._certified_use(self.estimator_, config, X)
+
+    def _table(self, model: Any, X: Any, y: Any, groups: Mapping[str, Any]) -> LossTable:
+        frame = self._settings()
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        rows: list[dict[str, Array]] = []
+        for config in frame.to_dict("records"):
+            setting = {str(name): columns.plain(value) for name, value in config.items()}
+            try:
+                found = self.losses(y, self.predict_with(model, setting, X), setting)
+            except Exception as error:
+                _add_note(error, f"while predict_with and losses ran for the setting {setting}")
+                raise
+            rows.append(_checked(found, setting, n, list(rows[0]) if rows else None))
+        stacked = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        return LossTable(frame, stacked, {name: np.asarray(values) for name, values in groups.items()}, self.bounds)
+
+    def _settings(self) -> pd.DataFrame:
+        for name in ("predict_with", "losses"):
+            if not callable(getattr(self, name)):
+                raise InvalidInputError(f"{name} must be a function; got {getattr(self, name)!r}.")
+        configs: Any = self.configs
+        if hasattr(configs, "grid") and not isinstance(configs, pd.DataFrame):
+            configs = configs.grid(self.grid_points)
+        if not isinstance(configs, pd.DataFrame | Sequence) or isinstance(configs, str):
+            raise InvalidInputError(
+                f"configs must be a list of dictionaries, a data frame or a Space; got {type(configs).__name__}."
+            )
+        return columns.settings(configs)
+
+
+def _by_name(groups: Any) -> dict[str, Any]:
+    if groups is None:
+        return {}
+    if isinstance(groups, Mapping | pd.DataFrame):
+        return {str(name): groups[name] for name in groups}
+    return {"group": groups}
+
+
+def _checked(found: Any, setting: Config, n: int, names: list[str] | None) -> dict[str, Array]:
+    """The losses of one setting, one value for each example, of the same names as for the settings before."""
+    if not isinstance(found, Mapping) or not found:
+        raise InvalidInputError(
+            f"losses must return a dictionary with at least one loss; got {found!r} for the setting {setting}."
+        )
+    if names is not None and set(found) != set(names):
+        raise InvalidInputError(
+            f"losses must return the same names for every setting; got {sorted(map(str, found))} for {setting}, "
+            f"{sorted(names)} before."
+        )
+    arrays = {name: np.asarray(values) for name, values in found.items()}
+    for name, array in arrays.items():
+        if array.shape != (n,):
+            raise InvalidInputError(
+                f"loss '{name}' must have one value for each of {n} examples; got shape {array.shape} for {setting}."
+            )
+    return arrays
+
+
+def _add_note(error: Exception, note: str) -> None:
+    add = getattr(error, "add_note", None)  # from Python 3.11 on
+    if add is not None:
+        add(note)

@@ -1,0 +1,102 @@
+"""How class probabilities become answers: a decision threshold for two classes, and abstention.
+
+One function decides in calibration and in prediction alike; otherwise the certificate would speak of another rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
+from riskfront.errors import InvalidInputError
+
+#: thresholds offered when none are given
+THRESHOLDS = (0.01, 0.02, *(round(0.05 * step, 2) for step in range(1, 20)), 0.98, 0.99)
+ABSTAIN = (0.0, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
+
+COMMON = ("error", "correct", "answered", "abstained")
+TWO_CLASSES = ("false_positive", "false_negative", "predicted_positive")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """What a model says before it may abstain: class (n,), as a position, and how sure it is of it (n,)."""
+
+    classes: IntArray
+    confidence: FloatArray
+
+
+def tilt(positive: FloatArray, threshold: float) -> FloatArray:
+    """The probability of the positive class, moved so that ``threshold`` becomes one half: a shift of the log-odds.
+
+    q = p (1 - t) / (p (1 - t) + (1 - p) t). With t = 1/2, q = p. Together with abstention below a confidence, every pair of
+    cut-offs on p (negative below the lower, positive above the upper, no answer between) is one threshold and one confidence.
+    """
+    for_it = positive * (1 - threshold)
+    return for_it / (for_it + (1 - positive) * threshold)
+
+
+def answers(probabilities: FloatArray, threshold: float | None = None, positive: int = 1) -> Answers:
+    """The answer to each row of (n, classes) probabilities; ``threshold`` on class ``positive`` is for two classes."""
+    if threshold is None:
+        classes = probabilities.argmax(axis=1)
+        return Answers(classes, probabilities[np.arange(len(classes)), classes])
+    q = tilt(probabilities[:, positive], threshold)
+    return Answers(np.where(q >= 0.5, positive, 1 - positive), np.maximum(q, 1 - q))
+
+
+def numbers(name: str, values: npt.ArrayLike | None, default: Iterable[float], *, open_: bool) -> list[float]:
+    """A list of thresholds in ascending order, each once."""
+    interval = "(0, 1)" if open_ else "[0, 1]"
+    try:
+        array = np.unique(np.asarray(list(default) if values is None else values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{name} must be numbers in {interval}; got {values!r}.") from None
+    inside = (array > 0) & (array < 1) if open_ else (array >= 0) & (array <= 1)
+    if array.size == 0 or not inside.all():
+        raise InvalidInputError(f"{name} must be numbers in {interval}, at least one; got {values!r}.")
+    return [float(value) for value in array]
+
+
+def settings(thresholds: Iterable[float] | None, abstain: Iterable[float]) -> list[dict[str, Any]]:
+    """The grid, in the order of the rows of ``outcomes``."""
+    if thresholds is None:
+        return [{"abstain": least} for least in abstain]
+    least_values = list(abstain)
+    return [{"threshold": threshold, "abstain": least} for threshold in thresholds for least in least_values]
+
+
+def outcomes(
+    probabilities: FloatArray,
+    truth: IntArray,
+    thresholds: Iterable[float] | None,
+    abstain: Iterable[float],
+    positive: int,
+    names: Iterable[str],
+) -> dict[str, Array]:
+    """name -> (settings, n) of the named 0/1 outcomes, for every combination of the thresholds.
+
+    ``truth`` (n,) holds the position of the true class.
+    """
+    tried = [
+        answers(probabilities, threshold, positive) for threshold in ([None] if thresholds is None else thresholds)
+    ]
+    least = np.asarray(list(abstain))[None, :, None]
+    answered: BoolArray = np.stack([said.confidence for said in tried])[:, None, :] >= least
+    said_class = np.stack([said.classes for said in tried])[:, None, :]
+    right, said_positive, is_positive = said_class == truth, said_class == positive, truth == positive
+    made: dict[str, Callable[[], BoolArray]] = {
+        "error": lambda: answered & ~right,
+        "correct": lambda: answered & right,
+        "answered": lambda: answered,
+        "abstained": lambda: ~answered,
+        "false_positive": lambda: answered & said_positive & ~is_positive,
+        "false_negative": lambda: answered & ~said_positive & is_positive,
+        "predicted_positive": lambda: answered & said_positive,
+    }
+    return {name: made[name]().reshape(-1, len(truth)) for name in names}

@@ -1,0 +1,130 @@
+"""A column of losses that stays in a store: rows are read, checked against their SHA-256, and forgotten again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from riskfront.arrays import Array
+from riskfront.blobs import Blobs
+from riskfront.errors import StoreError
+from riskfront.sums import Rows
+
+_WINDOW_BYTES = 1 << 25  # rows read ahead of whoever goes through the column from top to bottom
+_PARALLEL_BYTES = 1 << 22  # less is read faster by one thread
+
+
+class LazyColumn:
+    """Losses (settings, examples), each row one object in a store.
+
+    Args:
+        blobs: the store.
+        names: of the object of each row.
+        stored: the type of each row as it is stored; rows are converted to ``dtype``.
+        sha256: the digest that each row had when it was written.
+        range: smallest and largest value of the column.
+    """
+
+    def __init__(
+        self,
+        blobs: Blobs,
+        names: Sequence[str],
+        stored: Sequence[np.dtype[Any]],
+        sha256: Sequence[bytes],
+        dtype: np.dtype[Any],
+        n_examples: int,
+        range: tuple[float, float],
+    ) -> None:
+        self._blobs, self._names, self._stored, self._sha256 = blobs, names, stored, sha256
+        self._dtype, self._n, self._range = dtype, n_examples, range
+        self._digests: dict[int, bytes] = {}
+        self._window: tuple[int, Array] | None = None
+        self._next: tuple[int, Future[Array]] | None = None
+        self._readers = ThreadPoolExecutor(max_workers=blobs.readers, thread_name_prefix="riskfront-read")
+        self._ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="riskfront-ahead")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self._names), self._n
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._dtype
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return self._range
+
+    def __getitem__(self, rows: Rows) -> Array:
+        if not isinstance(rows, slice):
+            return self._read(np.asarray(rows))
+        start, stop, step = rows.indices(len(self._names))
+        if step != 1 or (stop - start) * self._n * self._dtype.itemsize > _WINDOW_BYTES:
+            return self._read(np.arange(start, stop, step))
+        pieces = []
+        while start < stop:
+            first, window = self._window_at(start)
+            pieces.append(window[start - first : stop - first])
+            start += len(pieces[-1])
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces or [self._read(np.arange(0))])
+
+    def row_digests(self) -> list[bytes]:
+        """The SHA-256 of each row as read. Rows that were not read yet are read now, and forgotten."""
+        missing = [row for row in range(len(self._names)) if row not in self._digests]
+        for start in range(0, len(missing), self._step):
+            self._read(np.array(missing[start : start + self._step]))
+        return [self._digests[row] for row in range(len(self._names))]
+
+    @property
+    def _step(self) -> int:
+        return max(1, _WINDOW_BYTES // max(1, self._n * self._dtype.itemsize))
+
+    def _window_at(self, row: int) -> tuple[int, Array]:
+        """The block of rows that holds this one; the next block is read meanwhile."""
+        if self._window is None or not 0 <= row - self._window[0] < len(self._window[1]):
+            self._window = None  # let go of its memory before taking the next
+            if self._next is not None and self._next[0] == row:
+                self._window = (row, self._next[1].result())
+            else:
+                self._window = (row, self._read_from(row))
+            after = row + len(self._window[1])
+            self._next = (after, self._ahead.submit(self._read_from, after)) if after < len(self._names) else None
+        return self._window
+
+    def _read_from(self, row: int) -> Array:
+        return self._read(np.arange(row, min(row + self._step, len(self._names))))
+
+    def _read(self, rows: Array) -> Array:
+        out = np.empty((len(rows), self._n), dtype=self._dtype)
+        if out.nbytes < _PARALLEL_BYTES:
+            digests = [self._read_row(int(row), target) for row, target in zip(rows, out, strict=True)]
+        else:  # reading and hashing let other threads run
+            digests = list(self._readers.map(self._read_row, rows.tolist(), out))
+        self._digests.update(zip(rows.tolist(), digests, strict=True))
+        out.flags.writeable = False
+        return out
+
+    def _read_row(self, row: int, out: Array) -> bytes:
+        """Fill (examples,) with a row; its SHA-256 in the type of the column."""
+        direct = self._alike(row)
+        target = out if direct else np.empty(self._n, self._stored[row])
+        self._blobs.read_into(self._names[row], target.data.cast("B"))
+        digest = hashlib.sha256(target.data).digest()
+        if digest != self._sha256[row]:
+            raise StoreError(
+                f"'{self._blobs.url}/{self._names[row]}' must hold the losses that were written; its SHA-256 differs. "
+                "The file was changed or damaged: restore it from a copy, or evaluate into a new store."
+            )
+        if direct:
+            return digest
+        out[:] = target
+        return hashlib.sha256(out.data).digest()
+
+    def _alike(self, row: int) -> bool:
+        """Whether the bytes of a stored row are those of the column: the same type, or 0/1 in a byte."""
+        stored = self._stored[row]
+        return stored == self._dtype or (self._dtype == np.bool_ and stored.kind in "iub" and stored.itemsize == 1)

@@ -1,0 +1,72 @@
+"""Guided search: spend the evaluations where a setting could be certified and be worth it.
+
+A setting far below a limit wastes the free objectives, one far above it will never be certified. Between the two lies
+the region of interest (`LimitTarget.region`); only the front inside it is searched, by Optuna's Gaussian processes with
+constrained expected hypervolume improvement. Regions rest on opt values and on counts of examples, never on test data,
+so every guarantee stands. It pays when one evaluation is expensive and there are 10 to 100 in all.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from riskfront.errors import InvalidInputError
+from riskfront.search.ledger import startup_size
+from riskfront.search.optuna import OptunaSearch, import_optuna, make_gp_sampler
+from riskfront.search.quiet import quiet
+from riskfront.search.region import LimitTarget
+from riskfront.space import Config, Space
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+
+
+class GuidedSearch:
+    """The front inside the regions of interest of all `targets`, each told as an objective of the target's name.
+
+    `delta` is the level of the coming test, `delta_prime` the chance of missing a setting at either edge of a region.
+    `n_startup`, `storage` and `study_name` are those of `OptunaSearch`.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        objectives: Sequence[str],
+        *,
+        targets: Sequence[LimitTarget],
+        delta: float,
+        delta_prime: float = 0.01,
+        seed: int = 0,
+        budget: int = 200,
+        n_startup: int | None = None,
+        storage: "str | BaseStorage | None" = None,
+        study_name: str | None = None,
+    ) -> None:
+        names = [objectives] if isinstance(objectives, str) else list(objectives)
+        if not targets or not {t.name for t in targets} <= set(names):
+            raise InvalidInputError(
+                f"targets must hold at least one limit, each named as one of the objectives {names}; "
+                f"got {[t.name for t in targets]}."
+            )
+        self.regions = {t.name: t.region(delta, delta_prime) for t in targets}
+        import_optuna()
+        from riskfront.search.region_sampler import RegionSampler
+
+        n_startup = startup_size(budget) if n_startup is None else n_startup
+        with quiet("optuna"):
+            sampler = RegionSampler(make_gp_sampler(seed, n_startup), names, self.regions)
+        self._search = OptunaSearch(
+            space,
+            names,
+            seed=seed,
+            budget=budget,
+            sampler=sampler,
+            n_startup=n_startup,
+            storage=storage,
+            study_name=study_name,
+        )
+
+    def ask(self, n: int = 1) -> list[Config]:
+        return self._search.ask(n)
+
+    def tell(self, config: Config, values: Mapping[str, float]) -> None:
+        self._search.tell(config, values)

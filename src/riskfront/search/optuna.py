@@ -1,0 +1,173 @@
+"""Optuna's samplers behind ask / tell, with the study in memory or in a storage that several machines share."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from riskfront.dimensions import Dimension, Float, Int
+from riskfront.errors import InvalidInputError, MissingExtraError
+from riskfront.search.ledger import Ledger, startup_size
+from riskfront.search.quiet import quiet
+from riskfront.search.random import RandomSearch
+from riskfront.space import Config, Space, config_id
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
+    from optuna.trial import FrozenTrial, Trial
+
+SamplerName: TypeAlias = Literal["gp", "tpe", "nsga2"]
+
+_PROPOSALS = 3  # how often a sampler may repeat itself before a random fresh setting takes the place
+
+
+class OptunaSearch:
+    """A multi-objective Optuna study. `sampler` is "gp", "tpe", "nsga2" or an Optuna sampler of your own.
+
+    The first `n_startup` settings are quasi-random. With `storage` (an Optuna URL such as "sqlite:///run.db", or a
+    storage object) and one `study_name`, several machines search together: each sees what the others asked and were
+    told, and a later run goes on with the study.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        objectives: Sequence[str],
+        *,
+        seed: int = 0,
+        budget: int = 200,
+        sampler: "SamplerName | BaseSampler" = "gp",
+        n_startup: int | None = None,
+        storage: "str | BaseStorage | None" = None,
+        study_name: str | None = None,
+    ) -> None:
+        optuna = import_optuna()
+        if storage is not None and study_name is None:
+            raise InvalidInputError("study_name must be given with a storage, so that others can join the study.")
+        self._ledger = Ledger(space, objectives, seed)
+        self._distributions = {name: _distribution(d) for name, d in space.dimensions.items()}
+        self._n_startup = startup_size(budget) if n_startup is None else n_startup
+        self._shared = storage is not None
+        with quiet("optuna"):
+            self._study = optuna.create_study(
+                storage=storage,
+                study_name=study_name,
+                directions=["minimize"] * len(self._ledger.objectives),
+                load_if_exists=True,
+            )
+            n_before = self._check_same_study(study_name)
+            # Whoever joins a study must not replay the points it began with.
+            seeds = [int(s) for s in np.random.SeedSequence([seed, n_before]).generate_state(2)]
+            self._study.sampler = _make_sampler(sampler, seeds[0], budget, self._n_startup)
+        self._startup = RandomSearch(space, objectives, seed=seeds[1])
+        self._running: dict[str, Trial] = {}
+
+    def ask(self, n: int = 1) -> list[Config]:
+        configs: list[Config] = []
+        with quiet("optuna"):
+            while len(configs) < n and (config := self._next()) is not None:
+                configs.append(config)
+        return configs
+
+    def tell(self, config: Config, values: Mapping[str, float]) -> None:
+        checked, numbers = self._ledger.record(config, values)
+        with quiet("optuna"):
+            trial = self._running.pop(config_id(checked), None) or self._running_elsewhere(checked)
+            if trial is not None:
+                self._study.tell(trial, numbers, skip_if_finished=True)
+                return
+            create = import_optuna().trial.create_trial
+            self._study.add_trial(create(params=checked, distributions=self._distributions, values=list(numbers)))
+
+    def _next(self) -> Config | None:
+        trials = self._trials()
+        if self._shared:
+            for trial in trials:
+                self._ledger.claim(self._ledger.space.check(trial.params))
+        if self._ledger.exhausted:
+            return None
+        for _ in range(_PROPOSALS):
+            if len(trials) < self._n_startup:
+                for point in self._startup.ask():
+                    self._study.enqueue_trial(point)
+            trial = self._study.ask(self._distributions)
+            config = self._ledger.space.check(trial.params)
+            if self._ledger.claim(config):
+                self._running[config_id(config)] = trial
+                return config
+            self._study.tell(trial, state=import_optuna().trial.TrialState.FAIL)
+        return self._ledger.fresh()
+
+    def _running_elsewhere(self, config: Config) -> int | None:
+        """The number of a trial that another process asked for, or this one before it was stopped."""
+        if not self._shared:
+            return None
+        state = import_optuna().trial.TrialState.RUNNING
+        return next((t.number for t in self._trials(state) if self._ledger.space.check(t.params) == config), None)
+
+    def _trials(self, *states: Any) -> "list[FrozenTrial]":
+        state = import_optuna().trial.TrialState
+        trials = self._study.get_trials(deepcopy=False, states=states or (state.COMPLETE, state.RUNNING))
+        # A trial that another machine is just making has only some of its parameters yet.
+        return [t for t in trials if t.params.keys() == self._distributions.keys()]
+
+    def _check_same_study(self, name: str | None) -> int:
+        """The number of trials already in the study, which must be one of this space and these objectives."""
+        trials = self._study.get_trials(deepcopy=False)
+        known = self._distributions.items()
+        same = len(self._study.directions) == len(self._ledger.objectives)
+        if not same or any(not t.distributions.items() <= known for t in trials):
+            raise InvalidInputError(
+                f"The study {name!r} must have the same space and number of objectives as this search; "
+                "it was made for others. Choose another study_name."
+            )
+        return len(trials)
+
+
+def import_optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise MissingExtraError("optuna", "search") from error
+    return optuna
+
+
+def _distribution(dimension: Dimension) -> "BaseDistribution":
+    distributions = import_optuna().distributions
+    made: BaseDistribution
+    if isinstance(dimension, Float):
+        made = distributions.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+    elif isinstance(dimension, Int):
+        made = distributions.IntDistribution(dimension.low, dimension.high, log=dimension.log)
+    else:
+        made = distributions.CategoricalDistribution(dimension.options)
+    return made
+
+
+def _make_sampler(sampler: "SamplerName | BaseSampler", seed: int, budget: int, n_startup: int) -> "BaseSampler":
+    samplers = import_optuna().samplers
+    made: BaseSampler
+    if isinstance(sampler, samplers.BaseSampler):
+        made = sampler
+    elif sampler == "gp":
+        made = make_gp_sampler(seed, n_startup)
+    elif sampler == "tpe":
+        made = samplers.TPESampler(seed=seed, n_startup_trials=n_startup, multivariate=True)
+    elif sampler == "nsga2":
+        made = samplers.NSGAIISampler(seed=seed, population_size=max(4, min(50, budget // 5)))
+    else:
+        raise InvalidInputError(f'sampler must be "gp", "tpe", "nsga2" or an Optuna sampler; got {sampler!r}.')
+    return made
+
+
+def make_gp_sampler(seed: int, n_startup: int) -> "BaseSampler":
+    try:
+        import torch  # noqa: F401 - Optuna needs it and says so only when the first model is fitted
+    except ImportError as error:
+        raise MissingExtraError("torch", "search") from error
+    made: BaseSampler = import_optuna().samplers.GPSampler(
+        seed=seed, n_startup_trials=n_startup, warn_independent_sampling=False
+    )
+    return made

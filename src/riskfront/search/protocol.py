@@ -1,0 +1,19 @@
+"""What every search strategy offers. Strategies only ever see the numbers told to them: opt data, by construction."""
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+from riskfront.space import Config
+
+
+@runtime_checkable
+class Search(Protocol):
+    """Proposes settings and learns from their values. Tells may come late, in any order, or without an ask."""
+
+    def ask(self, n: int = 1) -> list[Config]:
+        """Up to n settings never asked or told before; fewer, at last none, when the space has no more."""
+        ...
+
+    def tell(self, config: Config, values: Mapping[str, float]) -> None:
+        """The value of every objective at this setting, each to be minimised."""
+        ...

@@ -1,0 +1,251 @@
+"""tune: the paper's Algorithm 1 with a real optimiser. Search on opt examples, plan, test lazily, certify."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from riskfront.arrays import Array
+from riskfront.blobs import open_blobs
+from riskfront.calibration import certify
+from riskfront.certificate import Certificate
+from riskfront.columns import Groups
+from riskfront.errors import InvalidInputError, StoreError
+from riskfront.evaluation import Bounds, MemoryRows, RowsOf, check_examples, fill
+from riskfront.evidence import Evidence
+from riskfront.examples import take, take_groups
+from riskfront.fingerprint import fingerprint
+from riskfront.methods import Method, Plan, make_method
+from riskfront.on_demand import PlannedRows
+from riskfront.outcome import Losses
+from riskfront.problem import Limit, Problem
+from riskfront.progress import ProgressBar
+from riskfront.search import LimitTarget, Search, make_search
+from riskfront.space import Config, Space, config_id
+from riskfront.splits import split_examples
+from riskfront.store import LossStore
+from riskfront.table import LossTable
+from riskfront.task import Task
+from riskfront.workers import Workers
+
+
+def tune(
+    losses: Losses,
+    examples: Any,
+    space: Space,
+    problem: Problem,
+    *,
+    search: str | Search = "optuna",
+    budget: int = 200,
+    n_jobs: int | None = None,
+    store: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    groups: Mapping[str, npt.ArrayLike] | None = None,
+    bounds: Bounds | None = None,
+    method: str | Method = "pareto-testing",
+    progress: bool | None = None,
+) -> Certificate:
+    """Search settings on one part of the examples, and certify the best of them on the other.
+
+    Args:
+        losses: ``losses(config, examples)`` returns name -> one loss for each example.
+        examples: a list, an array, a data frame, or any sequence; split at random into opt and test examples.
+        space: the settings to choose from.
+        problem: limits, objectives and delta.
+        search: "grid", "random", "optuna", "parego", "guided", or an object with ask and tell. It is told, for each limit,
+            the badness in [0, 1] on opt examples and, for each objective, the value to minimise.
+        budget: how many settings to evaluate on opt examples.
+        n_jobs: settings evaluated at a time, as in joblib; a Dask or Ray cluster by ``joblib.parallel_config``.
+        store: a path or an fsspec URL; the same call later goes on where this one was stopped.
+        seed: of the split and of the search.
+        groups: name -> (n_examples,), for limits that hold in every group.
+        bounds: name -> (low, high), (0, 1) by default.
+        method: how to plan the tests; it must use opt examples.
+        progress: show progress bars; by default on a terminal only.
+
+    On test examples only settings of the plan are evaluated, in testing order, and a fixed sequence stops paying at its first
+    failure, at most one batch of ``n_jobs`` settings late. Search never sees anything of the test examples.
+    """
+    planner = make_method(method)
+    _check(examples, groups, space, problem, planner, budget)
+    parts = _split(losses, examples, space, planner, groups, bounds, seed, store)
+    searcher = _make_search(search, space, problem, parts, bounds or {}, seed, budget)
+    with (
+        Workers(losses, parts.opt.examples, n_jobs) as workers,
+        ProgressBar("searching", budget, min(len(parts.opt.rows), budget), progress) as bar,
+    ):
+        configs = _search(searcher, problem, parts.opt.rows, workers, bar, budget)
+    opt = parts.opt.rows.table(configs, bounds=bounds)
+    plan = planner.plan(opt, problem)
+    limited = {limit.loss for limit in problem.limits if limit.quantile is None}
+    with (
+        Workers(losses, parts.test.examples, n_jobs) as workers,
+        ProgressBar("testing", len(plan), 0, progress) as bar,
+    ):
+        planned = PlannedRows(plan, configs, parts.test.rows, workers, limited, bar)
+        test = planned.table(len(parts.test.examples), parts.test.groups)
+        certificate = certify(plan, test, problem)
+    return replace(certificate, data_sha256=_data_sha256(certificate, plan, configs, parts.test.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some of the examples, their groups, and where their evaluated settings are kept."""
+
+    examples: Any
+    groups: Mapping[str, Groups]
+    rows: RowsOf
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    opt: _Part
+    test: _Part
+
+
+def _split(
+    losses: Losses,
+    examples: Any,
+    space: Space,
+    planner: Method,
+    groups: Mapping[str, npt.ArrayLike] | None,
+    bounds: Bounds | None,
+    seed: int,
+    store: str | os.PathLike[str] | None,
+) -> _Parts:
+    """Opt and test examples, each with rows of its own: what one part lost can never get into the other."""
+    task = None
+    if store is not None:
+        if b"riskfront.losses" in (open_blobs(store).read("zarr.json") or b""):
+            raise StoreError(
+                f"'{os.fspath(store)}' is a store of evaluate; tune needs one of its own. Give another name."
+            )
+        split = [seed, planner.opt_fraction]
+        task = Task.of(losses, examples, groups, bounds, space=space.to_dict(), split=split)
+    found = []
+    for name, positions in zip(("opt", "test"), split_examples(len(examples), planner.opt_fraction, seed), strict=True):
+        part, part_groups = take(examples, positions), take_groups(groups, len(examples), positions)
+        rows: RowsOf = MemoryRows(len(positions), part_groups, bounds)
+        if task is not None:
+            own = replace(task, n_examples=len(positions), groups=part_groups, identity={**task.identity, "part": name})
+            rows = LossStore(f"{os.fspath(store).rstrip('/')}/{name}", own)  # type: ignore[arg-type]
+        found.append(_Part(part, part_groups, rows))
+    return _Parts(*found)
+
+
+def _search(
+    search: Search, problem: Problem, rows: RowsOf, workers: Workers, bar: ProgressBar, budget: int
+) -> list[Config]:
+    """Ask, evaluate, tell, until the budget is spent or the space is; the settings in the order they were told.
+
+    Settings that an earlier run left in the store cost nothing. As long as the search asks what it asked then, it goes the
+    same way; when it first asks for something else, it is told all that is known.
+    """
+    told: dict[str, Config] = {}
+    names = _told_names(problem)
+    while len(told) < budget:
+        batch = search.ask(min(workers.count, budget - len(told)))
+        if not batch:
+            break
+        missing = [config for config in batch if config not in rows]
+        if missing:
+            asked = {config_id(config) for config in batch}
+            _tell(
+                search, names, problem, rows, [c for c in rows.configs if config_id(c) not in told.keys() | asked], told
+            )
+            fill(rows, workers, missing[: max(1, budget - len(told))], bar)
+        _tell(search, names, problem, rows, [config for config in batch if config in rows], told)
+    if not told:
+        raise InvalidInputError("a search must propose at least one setting; it proposed none.")
+    return list(told.values())
+
+
+def _tell(
+    search: Search,
+    names: Sequence[str],
+    problem: Problem,
+    rows: RowsOf,
+    configs: Sequence[Config],
+    told: dict[str, Config],
+) -> None:
+    if not configs:
+        return
+    table = rows.table(configs)
+    evidence = Evidence(problem, table)
+    values = np.hstack([evidence.risks(), _finite(evidence.objectives(), problem, table)])
+    for config, row in zip(configs, values, strict=True):
+        search.tell(config, {name: float(value) for name, value in zip(names, row, strict=True)})
+        told[config_id(config)] = config
+
+
+def _finite(objectives: Array, problem: Problem, table: LossTable) -> Array:
+    """Objectives that no example speaks of take the worst value that a loss of these settings had."""
+    for column, objective in zip(objectives.T, problem.objectives, strict=True):
+        if np.isinf(column).any():
+            values = table.losses(objective.loss)
+            column[np.isinf(column)] = -values.min() if objective.maximize else values.max()
+    return objectives
+
+
+def _told_names(problem: Problem) -> list[str]:
+    limits = problem.limit_names
+    return [*limits, *(f"{o.name} (free)" if o.name in limits else o.name for o in problem.objectives)]
+
+
+def _make_search(
+    search: str | Search, space: Space, problem: Problem, parts: _Parts, bounds: Bounds, seed: int, budget: int
+) -> Search:
+    options: dict[str, Any] = {}
+    if search == "guided":
+        pairs = zip(problem.limit_names, problem.limits, strict=True)
+        options = {"targets": [_target(name, limit, parts, bounds) for name, limit in pairs], "delta": problem.delta}
+    return make_search(search, space, _told_names(problem), seed=seed, budget=budget, **options)
+
+
+def _target(name: str, limit: Limit, parts: _Parts, bounds: Bounds) -> LimitTarget:
+    """A limit as a guided search needs it. Test examples of a group are taken to be as frequent as opt examples."""
+    low, high = bounds.get(limit.loss, (0.0, 1.0))
+    alpha = (limit.value - low if limit.at_least is None else high - limit.value) / (high - low)
+    if limit.quantile is not None:
+        alpha = 1 - limit.quantile
+    n_opt, n_test = len(parts.opt.examples), len(parts.test.examples)
+    smallest = n_opt
+    if limit.per is not None and limit.per in parts.opt.groups:
+        smallest = int(np.bincount(parts.opt.groups[limit.per].codes).min())
+    if limit.given is not None and limit.given in parts.opt.groups:
+        selected = parts.opt.groups[limit.given]
+        smallest = min(smallest, sum(int(np.sum(selected.codes == i)) for i, v in enumerate(selected.levels) if v == 1))
+    return LimitTarget(name, alpha, max(1, smallest), max(1, round(smallest / n_opt * n_test)))
+
+
+def _data_sha256(certificate: Certificate, plan: Plan, configs: Sequence[Config], rows: RowsOf) -> str:
+    """The fingerprint of all that was looked at: every setting on opt examples, the tested ones on test examples."""
+    tested = [configs[row] for row in plan.rows[: len(certificate.path)]]
+    return fingerprint({"opt": plan.opt.sha256, "test": rows.table(tested).sha256 if tested else None}, {})
+
+
+def _check(
+    examples: Any,
+    groups: Mapping[str, npt.ArrayLike] | None,
+    space: Space,
+    problem: Problem,
+    planner: Method,
+    budget: int,
+) -> None:
+    check_examples(examples, groups)
+    if not isinstance(space, Space):
+        raise InvalidInputError(f"space must be a Space; got {type(space).__name__}.")
+    if not isinstance(problem, Problem):
+        raise InvalidInputError(f"problem must be a Problem; got {type(problem).__name__}.")
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise InvalidInputError(f"budget must be a whole number of at least 1; got {budget!r}.")
+    if planner.opt_fraction == 0:
+        raise InvalidInputError(
+            f"tune needs a method that plans on opt examples, such as pareto-testing; {planner.name} uses none. "
+            "For it, use evaluate and calibrate."
+        )

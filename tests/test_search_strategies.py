@@ -1,0 +1,125 @@
+"""What is particular to single strategies and to `make_search`; what they share is in the contract suite."""
+
+import builtins
+import subprocess
+import sys
+
+import pytest
+
+from riskfront.errors import InvalidInputError, MissingExtraError
+from riskfront.search import GridSearch, OptunaSearch, RandomSearch, make_search
+from riskfront.space import Choice, Float, Int, Space, config_id
+
+SPACE = Space(x=Float(0, 1), n=Int(1, 3), m=Choice(["a", "b"]))
+OBJECTIVES = ["error", "cost"]
+
+
+def tell(search, config):
+    search.tell(config, {"error": config["x"], "cost": (1 - config["x"]) * config["n"]})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"search": "bayes"}, "one of"),
+        ({"search": object()}, "ask and tell"),
+        ({"search": GridSearch}, "ask and tell"),
+        ({"search": "random", "budget": 0}, "budget"),
+        ({"search": "random", "budget": 2.5}, "budget"),
+        ({"search": "random", "seed": -1}, "seed"),
+        ({"search": "random", "points": 3}, "options of random"),
+        ({"search": "guided", "delta": 0.1}, "needs \\['delta', 'targets'\\]"),
+        ({"search": "random", "objectives": []}, "objectives"),
+        ({"search": "random", "objectives": ["a", "a"]}, "objectives"),
+        ({"search": "random", "space": {"x": Float(0, 1)}}, "space"),
+        ({"search": "grid", "space": {"x": Float(0, 1)}}, "space"),
+        ({"search": "optuna", "sampler": "cma"}, "sampler"),
+        ({"search": "optuna", "storage": "sqlite:///x.db"}, "study_name"),
+    ],
+)
+def test_make_search_refuses(arguments, says):
+    with pytest.raises(InvalidInputError, match=says):
+        make_search(**{"space": SPACE, "objectives": OBJECTIVES, **arguments})
+
+
+def test_make_search_takes_an_object_as_it_is():
+    search = RandomSearch(SPACE, OBJECTIVES)
+    assert make_search(search, SPACE, OBJECTIVES) is search
+    with pytest.raises(InvalidInputError, match="options"):
+        make_search(search, SPACE, OBJECTIVES, points=3)
+
+
+def test_grid_takes_the_finest_grid_within_the_budget():
+    for budget in (1, 7, 25, 200):
+        configs = make_search("grid", SPACE, OBJECTIVES, budget=budget).ask(10_000)
+        assert max(2, budget // 2) <= len(configs) <= max(2, budget)  # the two options are never left out
+    assert len(make_search("grid", SPACE, OBJECTIVES, points=5).ask(10_000)) == 5 * 3 * 2
+
+
+def test_random_search_covers_evenly():
+    configs = make_search("random", Space(x=Float(0, 1), y=Float(0, 1)), OBJECTIVES).ask(16)
+    cells = {(int(c["x"] * 4), int(c["y"] * 4)) for c in configs}
+    assert len(cells) == 16
+
+
+@pytest.mark.parametrize("sampler", ["nsga2", "tpe"])
+def test_machines_that_share_a_storage_search_together(tmp_path, sampler):
+    options = {"storage": f"sqlite:///{tmp_path}/run.db", "study_name": "shared", "sampler": sampler, "budget": 40}
+    here = make_search("optuna", SPACE, OBJECTIVES, **options)
+    there = make_search("optuna", SPACE, OBJECTIVES, **options)  # the same seed
+    asked = []
+    for _ in range(6):
+        for search in (here, there):
+            (config,) = search.ask()
+            asked.append(config)
+            tell(search, config)
+    assert len({config_id(c) for c in asked}) == 12
+    assert len(here._study.trials) >= 12
+    # A run that stopped with a setting in flight: another tells it, and it is then no longer running.
+    (in_flight,) = here.ask()
+    later = make_search("optuna", SPACE, OBJECTIVES, **options)
+    tell(later, in_flight)
+    assert not [t for t in later._study.trials if t.state.name == "RUNNING"]
+    for search in (here, there, later):
+        search._study._storage.remove_session()
+
+
+def test_a_study_of_another_space_is_refused(tmp_path):
+    options = {"storage": f"sqlite:///{tmp_path}/run.db", "study_name": "shared", "sampler": "tpe"}
+    search = make_search("optuna", SPACE, OBJECTIVES, **options)
+    search.ask()
+    for space, objectives in ((Space(x=Float(0, 2)), OBJECTIVES), (SPACE, ["a", "b", "c"])):
+        with pytest.raises(InvalidInputError, match="another study_name"):
+            make_search("optuna", space, objectives, **options)
+
+
+def test_an_optuna_sampler_of_your_own():
+    import optuna
+
+    search = OptunaSearch(SPACE, OBJECTIVES, sampler=optuna.samplers.RandomSampler(seed=1), n_startup=0)
+    assert len(search.ask(3)) == 3
+
+
+@pytest.mark.parametrize(
+    ("strategy", "package", "extra"),
+    [("optuna", "optuna", "search"), ("optuna", "torch", "search"), ("parego", "smac", "parego")],
+)
+def test_a_missing_package_names_its_extra(monkeypatch, strategy, package, extra):
+    real = builtins.__import__
+
+    def without(name, *arguments, **keywords):
+        if name.split(".")[0] == package:
+            raise ImportError(name)
+        return real(name, *arguments, **keywords)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    options = {"sampler": "gp"} if strategy == "optuna" else {}
+    with pytest.raises(MissingExtraError, match=rf"{package}.*riskfront\[{extra}\]"):
+        make_search(strategy, SPACE, OBJECTIVES, **options)
+
+
+def test_importing_the_strategies_loads_no_optional_library():
+    optional = ["optuna", "smac", "torch", "ConfigSpace"]
+    code = f"import sys, riskfront.search; print([m for m in {optional} if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
