@@ -1,7 +1,8 @@
-"""Whole objects in a local folder or behind an fsspec URL: each is written in one piece or not at all."""
+"""Objects in a local folder or behind an fsspec URL. What local files can do and object storage cannot is asked for here."""
 
 from __future__ import annotations
 
+import errno
 import os
 import uuid
 from collections.abc import Mapping
@@ -25,11 +26,21 @@ class Blobs(Protocol):
     def readers(self) -> int:
         """How many threads should read at a time."""
 
-    def read_into(self, name: str, buffer: memoryview) -> None:
-        """Fill the buffer with an object of exactly its size."""
+    @property
+    def in_place(self) -> bool:
+        """Whether a piece of an object can be written; if not, an object is written whole."""
+
+    def read_into(self, name: str, offset: int, buffer: memoryview) -> None:
+        """Fill the buffer with the bytes of an object from the offset on."""
 
     def write(self, name: str, data: bytes | memoryview) -> None:
         """Write the object whole; whoever reads at the same time sees the old or the new one."""
+
+    def write_at(self, name: str, offset: int, size: int, data: memoryview) -> None:
+        """Write a piece of an object of ``size`` bytes; what was never written of it is zero."""
+
+    def add_line(self, folder: str, writer: str, key: str, line: bytes) -> None:
+        """Add a line, whole or not at all, to the files ``*.jsonl`` of a folder; no two processes may share a writer."""
 
     def names(self, folder: str) -> list[str]:
         """The names of the objects right in a folder, without it."""
@@ -65,15 +76,20 @@ class LocalBlobs:
     def readers(self) -> int:
         return min(4, os.cpu_count() or 1)
 
-    def read_into(self, name: str, buffer: memoryview) -> None:
+    @property
+    def in_place(self) -> bool:
+        return True
+
+    def read_into(self, name: str, offset: int, buffer: memoryview) -> None:
+        filled = 0
         try:
             with open(self.root / name, "rb", buffering=0) as file:
-                size, filled = os.fstat(file.fileno()).st_size, 0
-                while size == buffer.nbytes and filled < size:
-                    filled += file.readinto(buffer[filled:]) or size
+                file.seek(offset)
+                while filled < buffer.nbytes and (read := file.readinto(buffer[filled:])):
+                    filled += read
         except OSError as error:
             raise StoreError(f"cannot read '{self.root / name}': {error.strerror}.") from error
-        _check_size(f"{self.root / name}", size, buffer.nbytes)
+        _check_size(f"{self.root / name}", offset + filled, offset + buffer.nbytes)
 
     def write(self, name: str, data: bytes | memoryview) -> None:
         target = self.root / name
@@ -90,6 +106,28 @@ class LocalBlobs:
             if isinstance(error, OSError):
                 raise StoreError(_cannot_write(self.url, error.strerror or str(error))) from error
             raise
+
+    def write_at(self, name: str, offset: int, size: int, data: memoryview) -> None:
+        target = self.root / name
+        try:
+            if not target.exists():
+                with open(target, "wb") as file:
+                    file.truncate(size)  # takes no room on the disk until it is written
+            with open(target, "r+b", buffering=0) as piece:
+                piece.seek(offset)
+                rest = data.cast("B")
+                while rest.nbytes:
+                    rest = rest[piece.write(rest) :]
+        except OSError as error:
+            raise StoreError(_cannot_write(self.url, error.strerror or str(error))) from error
+
+    def add_line(self, folder: str, writer: str, key: str, line: bytes) -> None:
+        try:
+            with open(self.root / folder / f"{writer}.jsonl", "ab", buffering=0) as file:
+                if file.write(line + b"\n") != len(line) + 1:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            raise StoreError(_cannot_write(self.url, error.strerror or str(error))) from error
 
     def names(self, folder: str) -> list[str]:
         try:
@@ -128,9 +166,16 @@ class RemoteBlobs:
     def readers(self) -> int:
         return 16
 
-    def read_into(self, name: str, buffer: memoryview) -> None:
-        data = self.read(name) or b""
-        _check_size(f"{self._url}/{name}", len(data), buffer.nbytes)
+    @property
+    def in_place(self) -> bool:
+        return False
+
+    def read_into(self, name: str, offset: int, buffer: memoryview) -> None:
+        try:
+            data = self._files.cat_file(f"{self._root}/{name}", start=offset, end=offset + buffer.nbytes)
+        except OSError as error:
+            raise StoreError(f"cannot read '{self._url}/{name}': {error}.") from error
+        _check_size(f"{self._url}/{name}", offset + len(data), offset + buffer.nbytes)
         buffer[:] = data
 
     def write(self, name: str, data: bytes | memoryview) -> None:
@@ -138,6 +183,14 @@ class RemoteBlobs:
             self._files.pipe_file(f"{self._root}/{name}", bytes(data))
         except OSError as error:
             raise StoreError(_cannot_write(self._url, str(error))) from error
+
+    def write_at(self, name: str, offset: int, size: int, data: memoryview) -> None:
+        if offset or size != data.nbytes:
+            raise StoreError(f"objects at '{self._url}' can only be written whole.")
+        self.write(name, data)
+
+    def add_line(self, folder: str, writer: str, key: str, line: bytes) -> None:
+        self.write(f"{folder}/{key}.jsonl", line + b"\n")
 
     def names(self, folder: str) -> list[str]:
         self._files.invalidate_cache()
@@ -151,7 +204,7 @@ class RemoteBlobs:
 def _check_size(name: str, got: int, wanted: int) -> None:
     if got != wanted:
         raise StoreError(
-            f"'{name}' must have {wanted} bytes; got {got}. The file was damaged after it was written: restore it from a copy."
+            f"'{name}' must have at least {wanted} bytes; got {got}. The file was damaged: restore it from a copy."
         )
 
 

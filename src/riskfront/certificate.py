@@ -228,13 +228,14 @@ def _to_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
 
 def _from_columns(columns: Mapping[str, list[Any]]) -> pd.DataFrame:
     """The opposite of ``_to_columns``. A missing group stays None; a missing number becomes nan."""
-    kinds = {name: object if name == "group" or not _numbers(values) else None for name, values in columns.items()}
-    return pd.DataFrame({name: pd.Series(values, dtype=kinds[name]) for name, values in columns.items()})
+    return pd.DataFrame({name: pd.Series(values, dtype=_kind(name, values)) for name, values in columns.items()})
 
 
-def _numbers(values: list[Any]) -> bool:
-    """Whether a column needs no object type: it has no gaps, or only numbers next to them."""
-    return None not in values or all(value is None or isinstance(value, float) for value in values)
+def _kind(name: str, values: list[Any]) -> Any:
+    """The type of a column with gaps: numbers, or anything else; None lets pandas see for itself."""
+    if name == "group":
+        return object
+    return float if None in values and all(value is None or isinstance(value, float) for value in values) else None
 
 
 def confidence(delta: float) -> str:

@@ -22,6 +22,10 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
         return {
             "message": f"No setting was below the limits on the {plan.opt.n_examples} opt examples: none was tested."
         }
+    if plan.by_mean:
+        nearest = int(np.argmin(evidence.excess(decision.rows)))
+        setting = evidence.table.config(int(decision.rows[nearest]))
+        return {"message": f"No setting had empirical risks below the limits; the nearest was {setting}."}
     combined = decision.p_values.max(axis=1)
     # a fixed sequence stops at its first setting; elsewhere the setting that came nearest tells most
     reached = np.where(
@@ -31,8 +35,6 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     level = float(decision.levels[nearest])
     row = decision.rows[nearest : nearest + 1]
     test = evidence.tests[int(np.argmax(decision.p_values[nearest]))]
-    if plan.by_mean:
-        return {"message": f"No setting had empirical risks below the limits; the nearest failed '{test.limit}'."}
     by_group = test.p_values(evidence.table, row)[0]
     worst = int(np.argmax(by_group))
     sums = test.sums(evidence.table, row)

@@ -14,16 +14,16 @@ from riskfront.blobs import Blobs
 from riskfront.errors import StoreError
 from riskfront.sums import Rows
 
-_WINDOW_BYTES = 1 << 25  # rows read ahead of whoever goes through the column from top to bottom
-_PARALLEL_BYTES = 1 << 22  # less is read faster by one thread
+_WINDOW_BYTES = 1 << 24  # rows read ahead of whoever goes through the column from top to bottom
+_PARALLEL_BYTES = 1 << 21  # less is read faster by one thread
 
 
 class LazyColumn:
-    """Losses (settings, examples), each row one object in a store.
+    """Losses (settings, examples), each row in an object of a store.
 
     Args:
         blobs: the store.
-        names: of the object of each row.
+        places: the object of each row, and where in it the row begins.
         stored: the type of each row as it is stored; rows are converted to ``dtype``.
         sha256: the digest that each row had when it was written.
         range: smallest and largest value of the column.
@@ -32,14 +32,14 @@ class LazyColumn:
     def __init__(
         self,
         blobs: Blobs,
-        names: Sequence[str],
+        places: Sequence[tuple[str, int]],
         stored: Sequence[np.dtype[Any]],
         sha256: Sequence[bytes],
         dtype: np.dtype[Any],
         n_examples: int,
         range: tuple[float, float],
     ) -> None:
-        self._blobs, self._names, self._stored, self._sha256 = blobs, names, stored, sha256
+        self._blobs, self._places, self._stored, self._sha256 = blobs, places, stored, sha256
         self._dtype, self._n, self._range = dtype, n_examples, range
         self._digests: dict[int, bytes] = {}
         self._window: tuple[int, Array] | None = None
@@ -49,7 +49,7 @@ class LazyColumn:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self._names), self._n
+        return len(self._places), self._n
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -62,7 +62,7 @@ class LazyColumn:
     def __getitem__(self, rows: Rows) -> Array:
         if not isinstance(rows, slice):
             return self._read(np.asarray(rows))
-        start, stop, step = rows.indices(len(self._names))
+        start, stop, step = rows.indices(len(self._places))
         if step != 1 or (stop - start) * self._n * self._dtype.itemsize > _WINDOW_BYTES:
             return self._read(np.arange(start, stop, step))
         pieces = []
@@ -74,10 +74,10 @@ class LazyColumn:
 
     def row_digests(self) -> list[bytes]:
         """The SHA-256 of each row as read. Rows that were not read yet are read now, and forgotten."""
-        missing = [row for row in range(len(self._names)) if row not in self._digests]
+        missing = [row for row in range(len(self._places)) if row not in self._digests]
         for start in range(0, len(missing), self._step):
             self._read(np.array(missing[start : start + self._step]))
-        return [self._digests[row] for row in range(len(self._names))]
+        return [self._digests[row] for row in range(len(self._places))]
 
     @property
     def _step(self) -> int:
@@ -92,11 +92,11 @@ class LazyColumn:
             else:
                 self._window = (row, self._read_from(row))
             after = row + len(self._window[1])
-            self._next = (after, self._ahead.submit(self._read_from, after)) if after < len(self._names) else None
+            self._next = (after, self._ahead.submit(self._read_from, after)) if after < len(self._places) else None
         return self._window
 
     def _read_from(self, row: int) -> Array:
-        return self._read(np.arange(row, min(row + self._step, len(self._names))))
+        return self._read(np.arange(row, min(row + self._step, len(self._places))))
 
     def _read(self, rows: Array) -> Array:
         out = np.empty((len(rows), self._n), dtype=self._dtype)
@@ -112,11 +112,11 @@ class LazyColumn:
         """Fill (examples,) with a row; its SHA-256 in the type of the column."""
         direct = self._alike(row)
         target = out if direct else np.empty(self._n, self._stored[row])
-        self._blobs.read_into(self._names[row], target.data.cast("B"))
+        self._blobs.read_into(*self._places[row], target.data.cast("B"))
         digest = hashlib.sha256(target.data).digest()
         if digest != self._sha256[row]:
             raise StoreError(
-                f"'{self._blobs.url}/{self._names[row]}' must hold the losses that were written; its SHA-256 differs. "
+                f"'{self._blobs.url}/{self._places[row][0]}' must hold the losses that were written; its SHA-256 differs. "
                 "The file was changed or damaged: restore it from a copy, or evaluate into a new store."
             )
         if direct:

@@ -4,11 +4,12 @@ A Zarr group (format 3):
 
     zarr.json              attributes: the task's identity, number of examples, groups, bounds
     groups/<name>          (examples,) codes of a group; its levels are in the attributes
-    parts/<writer>/<loss>  (rows, examples), one chunk a row; each writer appends to parts of its own, so none waits for another
-    done/<config>.json     written last: the setting, where its row is, and range and SHA-256 of each of its losses
+    parts/<writer>/<loss>  (rows, examples); each writer appends to parts of its own, so none waits for another
+    done/<writer>.jsonl    a line a setting, written last: the setting, its row, range and SHA-256 of each of its losses
 
-A row exists once its marker does. Whatever moment a run is killed at, rows without a marker are never read. Zarr describes
-the arrays; rows, which are whole uncompressed chunks, are written and read directly, at a tenth of the cost of its event loop.
+A row exists once its line does. Whatever moment a run is killed at, rows without a line are never read. Zarr describes the
+arrays; rows of its uncompressed chunks are written and read directly, at a tenth of the cost of its event loop. In object
+storage, which takes whole objects only, a row is a chunk and each line has a file of its own, done/<setting>.jsonl.
 """
 
 from __future__ import annotations
@@ -30,7 +31,18 @@ from riskfront.columns import Groups
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.lazy_column import LazyColumn
 from riskfront.space import Config, config_id
-from riskfront.store_parts import ROWS, Loss, Marker, Part, array_name, chunk_name, common_type, stored, zarr_metadata
+from riskfront.store_parts import (
+    ROWS,
+    Loss,
+    Marker,
+    Part,
+    array_name,
+    common_type,
+    place,
+    rows_in_chunk,
+    stored,
+    zarr_metadata,
+)
 from riskfront.table import LossTable
 from riskfront.task import Task
 
@@ -102,20 +114,22 @@ class LossStore:
 
     def refresh(self) -> None:
         """See what other processes have completed since."""
-        names = [name for name in self._blobs.names("done") if name.endswith(".json") and name != "zarr.json"]
-        new = [name for name in names if name.removesuffix(".json") not in self._markers]
+        names = [name for name in self._blobs.names("done") if name.endswith(".jsonl")]
         with ThreadPoolExecutor(max_workers=self._blobs.readers) as pool:
-            texts = pool.map(self._blobs.read, [f"done/{name}" for name in new])
-            for name, text in zip(new, texts, strict=True):
-                self._markers[name.removesuffix(".json")] = self._parsed(name, text)
+            texts = pool.map(self._blobs.read, [f"done/{name}" for name in names])
+            for name, text in zip(names, texts, strict=True):
+                # a line without an end is what a killed process was about to write
+                for line in (text or b"").split(b"\n")[:-1]:
+                    marker = self._parsed(name, line)
+                    self._markers.setdefault(config_id(marker.config), marker)
 
-    def _parsed(self, name: str, text: bytes | None) -> Marker:
+    def _parsed(self, name: str, line: bytes) -> Marker:
         try:
-            return Marker.from_json(text or b"")
+            return Marker.from_json(line)
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
-                f"'{self.url}/done/{name}' must be a marker of a setting; it is damaged ({error}). "
-                "Delete it: the setting will be evaluated again."
+                f"'{self.url}/done/{name}' must hold markers of settings; a line is damaged ({error}). "
+                "Delete that line: its setting will be evaluated again."
             ) from None
 
     # ---------------------------------------------------------------- writing
@@ -129,15 +143,19 @@ class LossStore:
             rows = {loss: stored(np.asarray(values)) for loss, values in losses.items()}
             self._check_losses(config, rows)
             part = self._part_for(rows)
+            self._part = None  # until all went well: after an error nothing more is written where it happened
             row = part.next_row()
             known = {}
             for loss, values in rows.items():
                 values = values.astype(part.dtypes[loss], copy=False)
-                self._blobs.write(chunk_name(part.name, loss, row), values.data)
-                known[loss] = Loss.of(values)
+                together = part.chunks[loss]
+                chunk, offset = place(part.name, loss, row, together, values.nbytes)
+                self._blobs.write_at(chunk, offset, together * values.nbytes, values.data)
+                known[loss] = Loss.of(values, together)
             marker = Marker({str(k): checked.plain(v) for k, v in config.items()}, part.name, row, known)
-            self._blobs.write(f"done/{name}.json", marker.to_json())
+            self._blobs.add_line("done", part.name.rpartition("/")[2], name, marker.to_json())
             self._markers[name] = marker
+            self._part = part
 
     def _check_losses(self, config: Mapping[str, Any], rows: Mapping[str, Array]) -> None:
         names = self.loss_names
@@ -157,9 +175,10 @@ class LossStore:
         part = self._part
         if part is None or not part.takes(rows):
             dtypes = {name: values.dtype.newbyteorder("<") for name, values in rows.items()}
-            part = self._part = Part(f"parts/{uuid.uuid4().hex}", dtypes, os.getpid())
-            shape = (ROWS, self.n_examples)
-            arrays = {array_name(part.name, name): (shape, (1, self.n_examples), kind) for name, kind in dtypes.items()}
+            n, in_place = self.n_examples, self._blobs.in_place
+            chunks = {name: rows_in_chunk(n * kind.itemsize, in_place) for name, kind in dtypes.items()}
+            part = self._part = Part(f"parts/{uuid.uuid4().hex}", dtypes, chunks, os.getpid())
+            arrays = {array_name(part.name, name): ((ROWS, n), (chunks[name], n), dtypes[name]) for name in dtypes}
             for name, text in zarr_metadata(arrays).items():
                 if name != "zarr.json":  # the group itself was made before
                     self._blobs.write(name, text)
@@ -230,7 +249,10 @@ class LossStore:
         binary = kind.kind in "iu" and bounds.get(name, (0.0, 1.0)) == (0.0, 1.0) and low >= 0 and high <= 1
         return LazyColumn(
             self._blobs,
-            [chunk_name(marker.part, name, marker.row) for marker in markers],
+            [
+                place(marker.part, name, marker.row, loss.rows, self.n_examples * np.dtype(loss.dtype).itemsize)
+                for marker, loss in zip(markers, known, strict=True)
+            ],
             [np.dtype(loss.dtype) for loss in known],
             [bytes.fromhex(loss.sha256) for loss in known],
             np.dtype(np.bool_) if binary else kind,

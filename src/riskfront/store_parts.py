@@ -17,21 +17,23 @@ from riskfront.errors import MissingExtraError
 from riskfront.space import Config
 
 ROWS = 1024  # settings in a part
+_CHUNK_BYTES = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a marker says about one loss of one setting."""
+    """What a marker says about one loss of one setting; ``rows`` of its array share a chunk."""
 
     dtype: str
     low: float
     high: float
     sha256: str
+    rows: int
 
     @classmethod
-    def of(cls, values: Array) -> Loss:
+    def of(cls, values: Array, rows: int) -> Loss:
         digest = hashlib.sha256(values.data).hexdigest()
-        return cls(values.dtype.str, float(values.min()), float(values.max()), digest)
+        return cls(values.dtype.str, float(values.min()), float(values.max()), digest, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class Part:
 
     name: str
     dtypes: Mapping[str, np.dtype[Any]]
+    chunks: Mapping[str, int]
     process: int
     rows: int = 0
 
@@ -78,9 +81,14 @@ def array_name(part: str, loss: str) -> str:
     return f"{part}/{quote(loss, safe=' ')}"
 
 
-def chunk_name(part: str, loss: str, row: int) -> str:
-    """The one chunk of a row."""
-    return f"{array_name(part, loss)}/{row}.0"
+def place(part: str, loss: str, row: int, rows: int, row_bytes: int) -> tuple[str, int]:
+    """The chunk that holds a row, and where in it the row begins."""
+    return f"{array_name(part, loss)}/{row // rows}.0", row % rows * row_bytes
+
+
+def rows_in_chunk(row_bytes: int, in_place: bool) -> int:
+    """A chunk is a row where it must be written whole, and some megabytes of rows where not: making files is slow."""
+    return int(max(1, min(ROWS, _CHUNK_BYTES // row_bytes))) if in_place else 1
 
 
 def stored(values: Array) -> Array:

@@ -75,7 +75,7 @@ class LossTable:
         table = self._part(None)
         table._losses = dict(columns)
         table._set_groups(groups)
-        table._at_once = at_once
+        table._at_once, table._origin = at_once, object()
         return table
 
     def _set_groups(self, groups: Mapping[str, npt.ArrayLike | Groups]) -> None:
