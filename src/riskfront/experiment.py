@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from riskfront.arrays import BoolArray, IntArray
+from riskfront.columns import is_number
 from riskfront.decision import Decision, decide
 from riskfront.errors import InvalidInputError
 from riskfront.evidence import Evidence
