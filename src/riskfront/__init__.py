@@ -6,7 +6,15 @@ from typing import Any
 from riskfront import experiment
 from riskfront.calibration import calibrate, certify, frontier, verify
 from riskfront.certificate import Certificate
-from riskfront.errors import InvalidInputError, MissingExtraError, NotCertifiedError, RiskfrontError, StoreError
+from riskfront.errors import (
+    EvaluationError,
+    InvalidInputError,
+    MissingExtraError,
+    NotCertifiedError,
+    NotCertifiedWarning,
+    RiskfrontError,
+    StoreError,
+)
 from riskfront.methods import (
     SGT,
     AlphaConstrained,
@@ -20,6 +28,7 @@ from riskfront.methods import (
     SplitFST,
 )
 from riskfront.problem import Limit, Objective, Problem
+from riskfront.space import Choice, Float, Int, Space
 from riskfront.table import LossTable
 from riskfront.version import __version__
 
@@ -29,33 +38,52 @@ __all__ = [
     "AlphaDeltaConstrained",
     "BonferroniTesting",
     "Certificate",
+    "Choice",
     "ConstrainedPath",
+    "EvaluationError",
     "Fallback",
+    "Float",
     "HolmTesting",
+    "Int",
     "InvalidInputError",
     "Limit",
+    "LossStore",
     "LossTable",
     "LowRiskPath",
     "MissingExtraError",
     "NotCertifiedError",
+    "NotCertifiedWarning",
     "Objective",
     "ParetoTesting",
     "Problem",
+    "RiskControlledClassifier",
+    "RiskControlledEstimator",
     "RiskfrontError",
+    "Space",
     "SplitFST",
     "StoreError",
     "__version__",
     "calibrate",
     "certify",
+    "evaluate",
     "experiment",
     "frontier",
     "plots",
+    "tune",
     "verify",
     "write_report",
 ]
 
 # what stands on large libraries is loaded when it is first used
-_LATER = {"plots": "riskfront.plots", "write_report": "riskfront.report"}
+_LATER = {
+    "LossStore": "riskfront.store",
+    "RiskControlledClassifier": "riskfront.estimators",
+    "RiskControlledEstimator": "riskfront.estimators",
+    "evaluate": "riskfront.evaluation",
+    "plots": "riskfront.plots",
+    "tune": "riskfront.tuning",
+    "write_report": "riskfront.report",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,242 @@
+"""Commands for people who have a table of losses: calibrate, verify, inspect, trials, frontier, report."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import riskfront as rf
+from riskfront import files
+from riskfront.cli.options import (
+    Binary,
+    BoundsOption,
+    Configs,
+    Delta,
+    Example,
+    Goals,
+    Groups,
+    Json,
+    Limits,
+    MethodName,
+    Out,
+    PValue,
+    Seed,
+    TableFile,
+    make_layout,
+    must_be_writable,
+    parse_names,
+    parse_number,
+    parse_problem,
+    read,
+    show,
+)
+from riskfront.methods import METHODS
+from riskfront.terminal import make_console, show_frame, show_table
+
+
+def calibrate(
+    table: TableFile,
+    limit: Limits,
+    minimize: Goals = [],  # noqa: B006
+    maximize: Goals = [],  # noqa: B006
+    delta: Delta = 0.1,
+    method: MethodName = "pareto-testing",
+    p_value: PValue = "auto",
+    seed: Seed = 0,
+    config_columns: Configs = "",
+    example_column: Example = "",
+    group_columns: Groups = "",
+    bounds: BoundsOption = [],  # noqa: B006
+    binary: Binary = "",
+    out: Out = None,
+    report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Find a setting for which all limits hold together, with proof."""
+    must_be_writable(out, report)
+    problem = parse_problem(limit, minimize, maximize, delta, p_value)
+    losses = read(
+        table, problem, make_layout(config_columns, example_column, group_columns), bounds, binary, quiet=as_json
+    )
+    certificate = replace(
+        rf.calibrate(losses, problem, method=method, seed=seed),
+        source={
+            "config_columns": config_columns,
+            "example_column": example_column,
+            "group_columns": group_columns,
+            "bounds": bounds,
+            "binary": binary,
+        },
+    )
+    if out is not None:
+        certificate.save(out)
+    if report is not None:
+        rf.write_report(certificate, report, command=shlex.join(["riskfront", *sys.argv[1:]]))
+    show(certificate, as_json, written=[path for path in (out, report) if path is not None])
+    return 0 if certificate else 1
+
+
+def verify(
+    certificate: Annotated[Path, typer.Argument(help="A certificate, as JSON.")],
+    table: TableFile,
+    config_columns: Configs = "",
+    example_column: Example = "",
+    group_columns: Groups = "",
+    bounds: BoundsOption = [],  # noqa: B006
+    binary: Binary = "",
+    as_json: Json = False,
+) -> int:
+    """Recompute a certificate from the data and say whether it matches."""
+    claimed = rf.Certificate.load(certificate)
+    was = claimed.source or {}  # read the table as it was read then, unless told otherwise
+    layout = make_layout(
+        config_columns or was.get("config_columns", ""),
+        example_column or was.get("example_column", ""),
+        group_columns or was.get("group_columns", ""),
+    )
+    losses = read(
+        table, claimed.problem, layout, bounds or was.get("bounds", []), binary or was.get("binary", ""), quiet=as_json
+    )
+    differences = rf.verify(claimed, losses)
+    if as_json:
+        print(json.dumps({"matches": not differences, "differences": differences}))
+    elif differences:
+        console = make_console()
+        console.print(f"The certificate does NOT match the data: {len(differences)} difference(s).", style="bold red")
+        for difference in differences[:10]:
+            console.print(f"- {difference}", markup=False)
+    else:
+        make_console().print(
+            "The certificate matches: recomputing it from the data gives the same result.", style="bold green"
+        )
+    return 1 if differences else 0
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(help="A certificate (JSON) or a table.")],
+    config_columns: Configs = "",
+    example_column: Example = "",
+    group_columns: Groups = "",
+    as_json: Json = False,
+) -> int:
+    """Show what is in a certificate or a table."""
+    if file.suffix.lower() == ".json":
+        show(rf.Certificate.load(file), as_json)
+        return 0
+    losses = read(file, None, make_layout(config_columns, example_column, group_columns), [], "", quiet=as_json)
+    if as_json:
+        found = {"settings": losses.n_configs, "examples": losses.n_examples, "setting_columns": losses.config_names}
+        print(json.dumps({**found, "losses": losses.loss_names, "groups": losses.group_names, "sha256": losses.sha256}))
+    else:
+        show_table(make_console(), losses)
+    return 0
+
+
+def trials(
+    table: TableFile,
+    limit: Limits,
+    minimize: Goals = [],  # noqa: B006
+    maximize: Goals = [],  # noqa: B006
+    delta: Delta = 0.1,
+    methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(METHODS),
+    p_values: Annotated[str, typer.Option("--p-values", help="p-values to compare, separated by commas.")] = "auto",
+    alphas: Annotated[str, typer.Option(help="Numbers for the first limit, separated by commas.")] = "",
+    trials: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 100,
+    calibration: Annotated[float, typer.Option(help="Calibration examples: a number, or a share below 1.")] = 0.5,
+    seed: Seed = 0,
+    config_columns: Configs = "",
+    example_column: Example = "",
+    group_columns: Groups = "",
+    bounds: BoundsOption = [],  # noqa: B006
+    binary: Binary = "",
+    out: Out = None,
+    as_json: Json = False,
+) -> int:
+    """Calibrate on many random splits and see how each method does on the rest."""
+    must_be_writable(out)
+    problem = parse_problem(limit, minimize, maximize, delta, "auto")
+    losses = read(
+        table, problem, make_layout(config_columns, example_column, group_columns), bounds, binary, quiet=as_json
+    )
+    results = rf.experiment.run(
+        losses,
+        problem,
+        methods=parse_names(methods),
+        p_values=parse_names(p_values),
+        alphas=[parse_number(alpha, "--alphas") for alpha in parse_names(alphas)] or None,
+        trials=trials,
+        calibration=calibration if calibration < 1 else int(calibration),
+        seed=seed,
+    )
+    if out is not None:
+        with files.written_whole(out) as temporary:
+            results.to_csv(temporary, index=False)
+    summary = rf.experiment.summarize(results)
+    if as_json:
+        print(summary.to_json(orient="records"))
+    else:
+        names = [
+            "method",
+            "p_value",
+            "alpha",
+            *problem.limit_names,
+            *(o.name for o in problem.objectives),
+            "violated",
+            "n_certified",
+        ]
+        shown = summary[list(dict.fromkeys(names))].dropna(axis=1, how="all")
+        show_frame(make_console(), f"Means over {trials} random splits, on held-out data", shown)
+    return 0
+
+
+def frontier(
+    table: TableFile,
+    limit: Limits,
+    alphas: Annotated[str, typer.Option(help="Numbers for the first limit, separated by commas.")],
+    minimize: Goals = [],  # noqa: B006
+    maximize: Goals = [],  # noqa: B006
+    delta: Delta = 0.1,
+    method: MethodName = "pareto-testing",
+    p_value: PValue = "auto",
+    seed: Seed = 0,
+    config_columns: Configs = "",
+    example_column: Example = "",
+    group_columns: Groups = "",
+    bounds: BoundsOption = [],  # noqa: B006
+    binary: Binary = "",
+    out: Out = None,
+    as_json: Json = False,
+) -> int:
+    """The certified settings for a whole list of limits (each alpha by itself)."""
+    must_be_writable(out)
+    problem = parse_problem(limit, minimize, maximize, delta, p_value)
+    losses = read(
+        table, problem, make_layout(config_columns, example_column, group_columns), bounds, binary, quiet=as_json
+    )
+    wanted = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
+    found = rf.frontier(losses, problem, wanted, method=method, seed=seed)
+    if out is not None:
+        with files.written_whole(out) as temporary:
+            found.to_csv(temporary, index=False)
+    if as_json:
+        print(found.to_json(orient="records"))
+    else:
+        show_frame(make_console(), "Calibrated frontier", found.drop(columns=["p_value", "level"], errors="ignore"))
+    return 0 if (found["n_certified"] > 0).any() else 1
+
+
+def report(
+    certificate: Annotated[Path, typer.Argument(help="A certificate, as JSON.")],
+    out: Annotated[Path, typer.Option(help="HTML page to write.")] = Path("report.html"),
+) -> int:
+    """Write the report page of a certificate."""
+    must_be_writable(out)
+    rf.write_report(rf.Certificate.load(certificate), out)
+    make_console().print(f"Wrote {out}", markup=False)
+    return 0
