@@ -220,8 +220,9 @@ def _bounds(evidence: Evidence, decision: Decision) -> pd.DataFrame:
         sums = test.sums(evidence.table, rows)
         upper = test.upper_bounds(evidence.table, rows, levels)
         groups = [None] if test.limit.per is None else list(evidence.table.group(test.limit.per).levels)
+        n = np.broadcast_to(sums.n, upper.shape)
         for index, group in enumerate(groups):
-            parts.append(_bound_rows(test, group, sums.n[:, index], sums.means()[:, index], upper[:, index]))
+            parts.append(_bound_rows(test, group, n[:, index], sums.means()[:, index], upper[:, index]))
     return pd.concat(parts, ignore_index=True).sort_values("chosen", kind="stable", ignore_index=True)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from riskfront import p_values
-from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
+from riskfront.arrays import BoolArray, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.problem import Limit, Objective, Problem
 from riskfront.sums import Totals
@@ -30,7 +30,7 @@ class Evidence:
 
     def risks(self, rows: IntArray | None = None) -> FloatArray:
         """(settings, limits): badness in [0, 1], worst group first; 1 where no example was selected."""
-        return np.stack([_tidy(test.badness(self.table, rows)) for test in self.tests], axis=1)
+        return _side_by_side([_tidy(test.badness(self.table, rows)) for test in self.tests])
 
     def excess(self, rows: IntArray | None = None) -> FloatArray:
         """(settings,): by how much the worst limit is missed; negative when all empirical risks are below their limits."""
@@ -38,11 +38,11 @@ class Evidence:
 
     def objectives(self, rows: IntArray | None = None) -> FloatArray:
         """(settings, objectives): values to minimise; infinite where no example was selected."""
-        return np.stack([_tidy(_cost(o, self.table, rows)) for o in self.problem.objectives], axis=1)
+        return _side_by_side([_tidy(_cost(o, self.table, rows)) for o in self.problem.objectives])
 
     def p_values(self, rows: IntArray) -> FloatArray:
         """(rows, limits): the p-value of each limit, the largest over its groups."""
-        return np.stack([test.p_values(self.table, rows).max(axis=1) for test in self.tests], axis=1)
+        return _side_by_side([test.p_values(self.table, rows).max(axis=1) for test in self.tests])
 
     def combined(self, rows: IntArray) -> FloatArray:
         """(rows,): the p-value of each setting, the largest over its limits (Lemma A.1 of the paper)."""
@@ -89,30 +89,32 @@ class LimitTest:
         return self.low + badness * width if self.limit.at_least is None else self.high - badness * width
 
     def sums(self, table: LossTable, rows: IntArray | None) -> Totals:
-        """Examples and summed badness, (settings, groups); whole numbers for 0/1 losses."""
+        """Examples, (settings or 1, groups), and summed badness, (settings, groups); whole numbers for 0/1 losses."""
         raw = table.totals(self.limit.term, rows)
-        n = np.broadcast_to(raw.n, raw.total.shape)
-        total: Array
-        if self.limit.at_least is not None:
-            total = self.high * n - raw.total if self.high != 1 else n - raw.total
+        n, total = raw.n, raw.total
+        if (self.low, self.high) == (0, 1):
+            total = total if self.limit.at_least is None else n - total
         else:
-            total = raw.total if self.low == 0 else raw.total - self.low * n
-        if self.high - self.low != 1:
-            total = total / (self.high - self.low)
+            total = (total - self.low * n if self.limit.at_least is None else self.high * n - total) / (
+                self.high - self.low
+            )
         if total.dtype.kind == "f":  # rounding may leave the range that every p-value relies on
             total = np.clip(total, 0.0, n)
         if self.limit.padded:
-            return Totals(np.full_like(n, table.n_examples), total + self.alpha * (table.n_examples - n))
+            everyone = np.full_like(n, table.n_examples)
+            return Totals(everyone, total + self.alpha * (everyone - n))
         return Totals(n, total)
 
     def badness(self, table: LossTable, rows: IntArray | None) -> FloatArray:
         """(settings,): the mean badness in the worst group, 1 where some group has no example."""
-        return np.nan_to_num(self.sums(table, rows).means(), nan=1.0).max(axis=1)
+        worst = self.sums(table, rows).means().max(axis=1)
+        return np.where(np.isnan(worst), 1.0, worst)
 
     def worst_mean(self, table: LossTable, rows: IntArray | None) -> FloatArray:
         """(settings,): the mean badness in the worst group that has examples, nan where none has."""
         means = self.sums(table, rows).means()
-        return np.where(np.isnan(means).all(axis=1), np.nan, np.where(np.isnan(means), -np.inf, means).max(axis=1))
+        worst = np.fmax.reduce(means, axis=1)  # ignores nan unless there is nothing else
+        return np.asarray(worst)
 
     def p_values(self, table: LossTable, rows: IntArray) -> FloatArray:
         """(rows, groups)."""
@@ -158,6 +160,10 @@ class LimitTest:
 
 def _bet(losses: FloatArray, delta: float, kept: BoolArray | None, alpha: FloatArray) -> FloatArray:
     return p_values.betting(losses, alpha, delta, kept)
+
+
+def _side_by_side(columns: list[FloatArray]) -> FloatArray:
+    return columns[0][:, None] if len(columns) == 1 else np.stack(columns, axis=1)
 
 
 def _tidy(values: FloatArray) -> FloatArray:

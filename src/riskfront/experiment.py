@@ -21,6 +21,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.evidence import Evidence
 from riskfront.methods import METHODS, Method, make_method, parameters
 from riskfront.problem import Problem
+from riskfront.sums import SINGLE_THREADED
 from riskfront.table import LossTable
 
 _STREAM = 0x74726961  # the draws are independent of data that someone simulated with the same seed
@@ -71,22 +72,16 @@ def run(
         for p_value in p_values
         for alpha in ([None] if alphas is None else alphas)
     ]
-    rows = []
-    for start in range(0, trials, _BATCH):
-        numbers = range(start, min(start + _BATCH, trials))
-        for trial, parts in zip(numbers, _draw(table, numbers, size, planners, replace, seed), strict=True):
-            for p_value, alpha, variant in problems:
-                judge = Evidence(variant, parts.judge)
-                for label, planner in zip(labels, planners, strict=True):
-                    opt, test = parts.split(planner)
-                    plan = planner.plan(opt, variant)
-                    for term in variant.terms:  # one read of the planned settings serves every alpha
-                        test.totals(term, plan.rows)
-                        parts.judge.totals(term, plan.rows)
-                    decision = decide(plan, Evidence(variant, test))
+    rows: list[dict[str, Any]] = []
+    with SINGLE_THREADED:
+        for start in range(0, trials, _BATCH):
+            numbers = range(start, min(start + _BATCH, trials))
+            for trial, parts in zip(numbers, _draw(table, numbers, size, planners, replace, seed), strict=True):
+                for p_value, alpha, variant in problems:
                     shown = alpha if alpha is None or isinstance(alpha, float | int) else tuple(alpha)
-                    row = {"method": label, "p_value": p_value, "alpha": shown, "trial": trial}
-                    rows.append(row | _judged(decision, judge))
+                    about = {"p_value": p_value, "alpha": shown, "trial": trial}
+                    found = _outcomes(parts, variant, planners)
+                    rows += [{"method": label, **about, **row} for label, row in zip(labels, found, strict=True)]
     return pd.DataFrame(rows)
 
 
@@ -146,6 +141,18 @@ def _draw(
         yield _Trial({fraction: (opt[index], test[index]) for fraction, (opt, test) in halves.items()}, judges[index])
 
 
+def _outcomes(parts: _Trial, problem: Problem, planners: Sequence[Method]) -> Iterator[dict[str, Any]]:
+    """What each method does in one trial."""
+    judge = Evidence(problem, parts.judge)
+    for planner in planners:
+        opt, test = parts.split(planner)
+        plan = planner.plan(opt, problem)
+        for term in problem.terms:  # one read of the planned settings serves every alpha
+            test.totals(term, plan.rows)
+            parts.judge.totals(term, plan.rows)
+        yield _judged(decide(plan, Evidence(problem, test)), judge)
+
+
 def _judged(decision: Decision, judge: Evidence) -> dict[str, Any]:
     """What the held-out data say about the certified and the chosen settings."""
     certified = decision.rows[decision.certified]
@@ -159,8 +166,9 @@ def _judged(decision: Decision, judge: Evidence) -> dict[str, Any]:
         return found | {"violated": False, "any_violated": False} | dict.fromkeys(names, np.nan)
     chosen = decision.rows[decision.chosen]
     best = chosen[:1]
-    found["violated"] = bool(_violates(judge, best)[0])
-    found["any_violated"] = bool(_violates(judge, certified).any())
+    broken = _violates(judge, certified)
+    found["violated"] = bool(broken[certified == best[0]].any())
+    found["any_violated"] = bool(broken.any())
     for name, test in zip(judge.problem.limit_names, judge.tests, strict=True):
         found[name] = float(test.shown(test.worst_mean(judge.table, best))[0])
     for objective, value in zip(judge.problem.objectives, judge.objectives(best)[0], strict=True):

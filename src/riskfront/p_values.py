@@ -123,20 +123,29 @@ NAMES = ("auto", *OF_SUMS, "betting")
 
 
 def of_sums(name: str, total: Array, n: Array, alpha: float) -> FloatArray:
-    """``OF_SUMS[name]``, by look-up when many integer counts share few sample sizes."""
-    n = np.broadcast_to(n, total.shape)
-    if np.issubdtype(total.dtype, np.integer) and total.size and n.size:
-        largest, smallest = int(n.max()), int(n.min())
-        if largest == smallest and largest <= _LARGEST_LOOK_UP:
-            return _look_up_table(name, largest, alpha)[total]
+    """``OF_SUMS[name]``, by look-up when integer counts share one sample size."""
+    if total.dtype.kind in "iu" and total.size:
+        largest = int(n.max())
+        if largest <= _LARGEST_LOOK_UP and largest == int(n.min()):
+            return _look_up(_look_up_table(name, largest, alpha), name, total, largest, alpha)
     return OF_SUMS[name](total, n, alpha)
+
+
+def _look_up(table: FloatArray, name: str, total: Array, n: int, alpha: float) -> FloatArray:
+    """The entries of a table that is filled where it is first needed."""
+    found = table[total]
+    unknown = np.isnan(found)
+    if unknown.any():
+        counts = np.unique(total[unknown])
+        table[counts] = OF_SUMS[name](counts, n, alpha)
+        found = table[total]
+    return found
 
 
 @lru_cache(maxsize=128)
 def _look_up_table(name: str, n: int, alpha: float) -> FloatArray:
-    table = OF_SUMS[name](np.arange(n + 1), n, alpha)
-    table.flags.writeable = False
-    return table
+    """(n + 1,): one p-value for each count, nan until it is needed."""
+    return np.full(n + 1, np.nan)
 
 
 def binomial_upper_bound(total: npt.ArrayLike, n: npt.ArrayLike, level: npt.ArrayLike) -> FloatArray:

@@ -39,6 +39,8 @@ class Totals:
 
     def means(self) -> FloatArray:
         """(settings, groups), nan where no example was selected."""
+        if self.n.size and self.n.min() > 0:
+            return self.total / self.n
         n = np.broadcast_to(self.n, self.total.shape)
         return np.divide(self.total, n, out=np.full(self.total.shape, np.nan), where=n > 0)
 
@@ -55,8 +57,9 @@ class PartialTotals:
 
     def at(self, rows: IntArray, compute: Callable[[IntArray], Totals]) -> Totals:
         """The sums of these settings; those not known yet are computed."""
-        missing = np.unique(rows[~self.known[rows]])
-        if missing.size or self._sums is None:
+        unknown = ~self.known[rows]
+        if self._sums is None or unknown.any():
+            missing = np.unique(rows[unknown])
             found = compute(missing)
             if self._sums is None:
                 shape = (len(self.known), found.total.shape[1])
@@ -104,7 +107,7 @@ def _for_each(function: Callable[[slice], None], blocks: list[slice]) -> None:
     The cores share the blocks, not each matrix product: then the conversion to floats is shared too, and other work on the
     machine does not make the threads of the linear-algebra library wait for each other.
     """
-    with _SINGLE_THREADED:
+    with SINGLE_THREADED:
         if len(blocks) < _MANY_BLOCKS:
             for block in blocks:
                 function(block)
@@ -138,7 +141,8 @@ class _SingleThreadedBlas:
                 self._limit.__exit__(*error)
 
 
-_SINGLE_THREADED = _SingleThreadedBlas()
+#: enter it around many small sums, so that not each of them has to
+SINGLE_THREADED = _SingleThreadedBlas()
 
 
 def _cores() -> int:
