@@ -31,7 +31,7 @@ def test_nothing_behind_the_failure_is_looked_at(monkeypatch: pytest.MonkeyPatch
     original = Evidence.p_values
     monkeypatch.setattr(Evidence, "p_values", lambda self, rows: asked.extend(rows.tolist()) or original(self, rows))
     table = random_table(shape=(200,), n=50)
-    hopeless = rf.Problem([rf.Limit("error", at_most=0.001)], ["cost"])
+    hopeless = rf.Problem([rf.Limit("error", at_most=0.001, p_value="betting")], ["cost"])
     decide(Plan(rf.ParetoTesting(), table, np.arange(200), FixedSequence()), Evidence(hopeless, table))
     assert len(asked) < 200
 

@@ -58,7 +58,8 @@ def _until_first_failure(evidence: Evidence, rows: IntArray, delta: float) -> Fl
     """p-values in testing order up to and including the first above delta; what was computed behind it is thrown away."""
     found: list[FloatArray] = []
     at_once = evidence.table.at_once
-    start, size = 0, at_once or _FIRST_CHUNK
+    # sums are read for all at once; bets and evaluations are paid for one by one, so they grow with success
+    start, size = 0, at_once or (_FIRST_CHUNK if evidence.is_costly else len(rows))
     while start < len(rows):
         chunk = evidence.p_values(rows[start : start + size])
         failed = np.flatnonzero(~(chunk.max(axis=1) <= delta))

@@ -28,6 +28,11 @@ class Evidence:
         self.table = table
         self.tests = tuple(LimitTest.of(limit, table, problem.delta) for limit in problem.limits)
 
+    @property
+    def is_costly(self) -> bool:
+        """Whether a p-value needs every single loss and not only a sum, or losses must be read from a store."""
+        return self.table.is_lazy or any(test.p_value == "betting" for test in self.tests)
+
     def risks(self, rows: IntArray | None = None) -> FloatArray:
         """(settings, limits): badness in [0, 1], worst group first; 1 where no example was selected."""
         return _side_by_side([_tidy(test.badness(self.table, rows)) for test in self.tests])

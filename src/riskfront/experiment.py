@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riskfront.arrays import BoolArray, IntArray
+from riskfront.arrays import IntArray
 from riskfront.columns import is_number
 from riskfront.decision import Decision, decide
 from riskfront.errors import InvalidInputError
@@ -148,8 +148,7 @@ def _outcomes(parts: _Trial, problem: Problem, planners: Sequence[Method]) -> It
         opt, test = parts.split(planner)
         plan = planner.plan(opt, problem)
         for term in problem.terms:  # one read of the planned settings serves every alpha
-            test.totals(term, plan.rows)
-            parts.judge.totals(term, plan.rows)
+            LossTable.read_together([test, parts.judge], term, plan.rows)
         yield _judged(decide(plan, Evidence(problem, test)), judge)
 
 
@@ -164,23 +163,16 @@ def _judged(decision: Decision, judge: Evidence) -> dict[str, Any]:
     }
     if len(certified) == 0:
         return found | {"violated": False, "any_violated": False} | dict.fromkeys(names, np.nan)
-    chosen = decision.rows[decision.chosen]
-    best = chosen[:1]
-    broken = _violates(judge, certified)
-    found["violated"] = bool(broken[certified == best[0]].any())
-    found["any_violated"] = bool(broken.any())
-    for name, test in zip(judge.problem.limit_names, judge.tests, strict=True):
-        found[name] = float(test.shown(test.worst_mean(judge.table, best))[0])
+    best = decision.rows[decision.chosen[:1]]
+    means = [test.worst_mean(judge.table, certified) for test in judge.tests]
+    broken = np.any([mean > test.alpha + 1e-12 for mean, test in zip(means, judge.tests, strict=True)], axis=0)
+    at = int(np.argmax(certified == best[0]))
+    found |= {"violated": bool(broken[at]), "any_violated": bool(broken.any())}
+    for name, test, mean in zip(judge.problem.limit_names, judge.tests, means, strict=True):
+        found[name] = float(test.shown(mean[at]))
     for objective, value in zip(judge.problem.objectives, judge.objectives(best)[0], strict=True):
         found[objective.name] = float(-value if objective.maximize else value) if np.isfinite(value) else np.nan
     return found
-
-
-def _violates(judge: Evidence, rows: IntArray) -> BoolArray:
-    """Whether each setting breaks a limit on the held-out data; groups without held-out examples break nothing."""
-    alphas = np.array([test.alpha for test in judge.tests])
-    means = np.stack([np.nan_to_num(test.worst_mean(judge.table, rows), nan=0.0) for test in judge.tests], axis=1)
-    return np.asarray((means > alphas + 1e-12).any(axis=1))
 
 
 def _variant(problem: Problem, p_value: str, alpha: float | Sequence[float] | None) -> Problem:

@@ -55,18 +55,28 @@ class PartialTotals:
         self.known: BoolArray = np.zeros(n_configs, dtype=bool)
         self._sums: Totals | None = None
 
+    def lacks(self, rows: IntArray) -> bool:
+        return self._sums is None or not self.known[rows].all()
+
     def at(self, rows: IntArray, compute: Callable[[IntArray], Totals]) -> Totals:
         """The sums of these settings; those not known yet are computed."""
-        unknown = ~self.known[rows]
-        if self._sums is None or unknown.any():
-            missing = np.unique(rows[unknown])
-            found = compute(missing)
-            if self._sums is None:
-                shape = (len(self.known), found.total.shape[1])
-                self._sums = Totals(np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=found.total.dtype))
-            self._sums.n[missing], self._sums.total[missing] = found.n, found.total
-            self.known[missing] = True
-        return self._sums.at(rows)
+        if self._sums is None or self.lacks(rows):
+            missing = np.unique(rows[~self.known[rows]])
+            self.put(missing, compute(missing))
+        return self._known_sums().at(rows)
+
+    def put(self, rows: IntArray, found: Totals) -> None:
+        """Remember the sums of these settings."""
+        if self._sums is None:
+            shape = (len(self.known), found.total.shape[1])
+            self._sums = Totals(np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=found.total.dtype))
+        self._sums.n[rows], self._sums.total[rows] = found.n, found.total
+        self.known[rows] = True
+
+    def _known_sums(self) -> Totals:
+        if self._sums is None:
+            raise LookupError("no sums are known yet")
+        return self._sums
 
 
 def weighted_sums(

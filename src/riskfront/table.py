@@ -290,7 +290,7 @@ class LossTable:
                 known = shared.totals(term, self._slot) if shared else self._sums(term, self._weights(term))
                 self._memory[term] = known
             return known
-        if known is None and self._all_are_worth_it(len(rows)):
+        if not isinstance(known, Totals) and self._all_are_worth_it(len(rows)):
             known = self.totals(term)
         elif known is None:
             known = self._memory[term] = PartialTotals(self.n_configs)
@@ -298,6 +298,21 @@ class LossTable:
             return known.at(rows)
         partial: PartialTotals = known
         return partial.at(rows, lambda missing: self._sums(term, self._weights(term), missing))
+
+    @staticmethod
+    def read_together(parts: Sequence[LossTable], term: Term, rows: IntArray) -> None:
+        """Sum a term of these settings in several parts of one table, from a single read of their losses."""
+        partial = [part._memory.setdefault(term, PartialTotals(part.n_configs)) for part in parts]
+        if any(part._all_are_worth_it(len(rows)) for part in parts) or not all(
+            isinstance(p, PartialTotals) for p in partial
+        ):
+            return
+        if any(sums.lacks(rows) for sums in partial):
+            weights = [part._weights(term) for part in parts]
+            found = parts[0]._sums(term, np.concatenate(weights, axis=1), rows)
+            ends = np.cumsum([0] + [weight.shape[1] for weight in weights])
+            for sums, start, end in zip(partial, ends[:-1], ends[1:], strict=True):
+                sums.put(rows, Totals(found.n[:, start:end], found.total[:, start:end]))
 
     def _all_are_worth_it(self, rows: int) -> bool:
         """Whether sums of all settings should be computed when those of some are needed.
