@@ -77,7 +77,8 @@ def test_each_part_sees_only_what_it_may(jobs: int) -> None:
     assert len(parts) - searched < int(certificate.explored["planned"].sum()), "behind the failure nothing is evaluated"
     order = [(config["t"], config["model"]) for config, part in losses.calls if part == test]
     path = list(zip(certificate.path["t"], certificate.path["model"], strict=True))
-    assert sorted(order[:tested]) == sorted(path) if jobs > 1 else order == path
+    # workers of one batch may finish in any order, and the last batch may reach behind the failure
+    assert set(path) <= set(order) if jobs > 1 else order == path
 
 
 def test_nothing_behind_the_first_failure_is_certified() -> None:
