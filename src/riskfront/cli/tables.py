@@ -56,6 +56,7 @@ def calibrate(
     binary: Binary = "",
     out: Out = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
+    alphas: Annotated[str, typer.Option(help="Other numbers for the first limit, for the frontier on the page.")] = "",
     as_json: Json = False,
 ) -> int:
     """Find a setting for which all limits hold together, with proof."""
@@ -77,7 +78,9 @@ def calibrate(
     if out is not None:
         certificate.save(out)
     if report is not None:
-        rf.write_report(certificate, report, command=shlex.join(["riskfront", *sys.argv[1:]]))
+        others = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
+        frontier = rf.frontier(losses, problem, others, method=method, seed=seed) if others else None
+        rf.write_report(certificate, report, frontier=frontier, command=shlex.join(["riskfront", *sys.argv[1:]]))
     show(certificate, as_json, written=[path for path in (out, report) if path is not None])
     return 0 if certificate else 1
 
