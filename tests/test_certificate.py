@@ -179,7 +179,7 @@ def test_bad_files(certificate: rf.Certificate, tmp_path: Path) -> None:
         ({"a": 1}, "schema 'riskfront.certificate'"),
         ({"schema": "riskfront.certificate", "schema_version": 99}, "schema version 1; got 99"),
         ({"schema": "riskfront.certificate", "schema_version": 1}, "incomplete or malformed"),
-        ([1, 2], "incomplete or malformed"),
+        ([1, 2], "schema 'riskfront.certificate'"),
     ):
         path.write_text(json.dumps(content))
         with pytest.raises(InvalidInputError, match=message):

@@ -152,7 +152,71 @@ def test_a_method_without_guarantee_says_so_first(losses):
     done = riskfront("calibrate", losses / "losses.csv", *LIMITS, "--method", "alpha-constrained")
     text = done.stdout[done.stdout.index("NO GUARANTEE") :]
     assert text.startswith("NO GUARANTEE")
+    assert done.returncode == 1  # nothing was certified
     assert "confidence" not in done.stdout
+    for command in (
+        ["trials", "--methods", "alpha-constrained", "--trials", 3],
+        ["frontier", "--method", "alpha-constrained", "--alphas", "0.2"],
+    ):
+        assert "NO GUARANTEE" in riskfront(command[0], losses / "losses.csv", *LIMITS, *command[1:]).stdout
+
+
+def test_outputs_never_overwrite_inputs_or_each_other(losses, tmp_path):
+    table = tmp_path / "t.csv"
+    long_frame().to_csv(table, index=False)
+    before = table.read_text()
+    for options in (["--out", table], ["--report", table], ["--out", tmp_path / "x", "--report", tmp_path / "x"]):
+        done = riskfront("calibrate", table, *LIMITS, *options)
+        assert done.returncode == 2
+        assert "file of its own" in done.stderr
+    assert table.read_text() == before
+
+
+def test_a_forged_guarantee_is_refused(losses, tmp_path):
+    riskfront(
+        "calibrate", losses / "losses.csv", *LIMITS, "--method", "alpha-constrained", "--out", tmp_path / "c.json"
+    )
+    data = json.loads((tmp_path / "c.json").read_text())
+    data["guaranteed"] = True
+    data["verdict"] = "With 90 % confidence, error stays at or below 20 %."
+    (tmp_path / "c.json").write_text(json.dumps(data))
+    assert riskfront("inspect", tmp_path / "c.json").returncode == 2
+
+
+def test_version():
+    assert riskfront("--version").stdout == f"riskfront {rf.__version__}\n"
+
+
+def test_tune_and_evaluate_a_task_file(tmp_path):
+    task = tmp_path / "task.py"
+    task.write_text(
+        "import numpy as np, riskfront as rf\n"
+        "examples = np.random.default_rng(0).random(600)\n"
+        "space = rf.Space(t=rf.Float(0, 1), model=rf.Choice(['a', 'b']))\n"
+        "def losses(config, examples):\n"
+        "    return {'error': examples < 0.02 + 0.1 * config['t'], 'cost': np.full(len(examples), 1 - config['t'])}\n"
+    )
+    done = riskfront(
+        "tune",
+        task,
+        *LIMITS,
+        "--search",
+        "random",
+        "--budget",
+        20,
+        "--store",
+        tmp_path / "run.zarr",
+        "--out",
+        tmp_path / "c.json",
+    )
+    assert done.returncode == 0, done.stderr
+    assert rf.Certificate.load(tmp_path / "c.json")
+    filled = riskfront("evaluate", task, "--grid", "--points", 3, "--store", tmp_path / "grid.zarr")
+    assert "6 settings x 600 examples" in filled.stdout
+    assert riskfront("calibrate", tmp_path / "grid.zarr", *LIMITS).returncode == 0
+    task.write_text("losses = None")
+    assert "defines no examples" in riskfront("tune", task, *LIMITS).stderr
+    assert "no such file" in riskfront("tune", tmp_path / "absent.py", *LIMITS).stderr
 
 
 def bad_files(directory):
@@ -165,6 +229,7 @@ def bad_files(directory):
         "infinite.csv": frame.assign(cost=np.where(frame.index == 7, np.inf, frame["cost"])),
         "beyond.csv": frame.assign(error=np.where(frame.index == 7, 3, frame["error"])),
         "empty.csv": frame.iloc[:0],
+        "named_twice.csv": frame.set_axis(["threshold", "depth", "example", "label", "error", "error"], axis=1),
     }
     for name, table in broken.items():
         table.to_csv(directory / name, index=False)
@@ -188,6 +253,7 @@ COLUMNS = ["--config-columns", "threshold,depth", "--example-column", "example"]
         (["infinite.csv", *LIMITS], ["cost", "finite", "inf"]),
         (["beyond.csv", *LIMITS], ["needs bounds", "3"]),
         (["empty.csv", *LIMITS], ["empty"]),
+        (["named_twice.csv", *LIMITS], ["'error' comes more than once"]),
         (["nothing.csv", *LIMITS], ["cannot read"]),
         (["cut.parquet", *LIMITS], ["damaged"]),
         (["table.xyz", *LIMITS], [".parquet"]),

@@ -67,7 +67,8 @@ def test_bad_problems() -> None:
     with pytest.raises(InvalidInputError, match=r"at least one Limit"):
         rf.Problem([], ["cost"])
     with pytest.raises(InvalidInputError, match=r"at least one Limit"):
-        rf.Problem(["error <= 0.1"], ["cost"])
+        rf.Problem([0.1], ["cost"])
+    assert rf.Problem(["error <= 0.1", limit.parse("cost <= 5 %")], ["cost"]).limits[0] == limit
     with pytest.raises(InvalidInputError, match=r"at least one free objective"):
         rf.Problem([limit])
     with pytest.raises(InvalidInputError, match=r"limits must speak of different things"):

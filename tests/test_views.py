@@ -26,7 +26,7 @@ def test_certificate_view(name: str) -> None:
     if not of.guaranteed:
         assert "No guarantee" in html
         assert "NO GUARANTEE" in html
-    assert repr(of).startswith(f"Certificate({of.method}: ")
+    assert repr(of).startswith(f"Certificate({'' if of.guaranteed else 'NO GUARANTEE, '}{of.method}: ")
     assert "\n" not in repr(of)
 
 

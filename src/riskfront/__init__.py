@@ -15,6 +15,7 @@ from riskfront.errors import (
     RiskfrontError,
     StoreError,
 )
+from riskfront.long_format import read_table
 from riskfront.methods import (
     SGT,
     AlphaConstrained,
@@ -69,6 +70,7 @@ __all__ = [
     "experiment",
     "frontier",
     "plots",
+    "read_table",
     "tune",
     "verify",
     "write_report",

@@ -18,6 +18,8 @@ from riskfront.mixture import mixture_weights
 from riskfront.problem import Limit, Problem
 
 SCHEMA_VERSION = 1
+#: methods that must never be shown as guaranteed, whatever a file says
+NEVER_GUARANTEED = ("alpha-constrained", "alpha-delta-constrained")
 _FLAGS = ["certified", "chosen"]
 
 
@@ -119,6 +121,8 @@ class Certificate:
     def __repr__(self) -> str:
         count = int(self.path["certified"].sum())
         best = f", best {self.config}" if self else ""
+        if not self.guaranteed:
+            return f"Certificate(NO GUARANTEE, {self.method}: {count} of {len(self.path)} settings accepted{best})"
         return f"Certificate({self.method}: {count} of {len(self.path)} tested settings certified{best})"
 
     def _repr_html_(self) -> str:
@@ -167,7 +171,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Certificate:
-        if data.get("schema") != "riskfront.certificate":
+        if not isinstance(data, Mapping) or data.get("schema") != "riskfront.certificate":
             raise InvalidInputError(
                 "a certificate must be a JSON object with schema 'riskfront.certificate'; this is not one."
             )
@@ -190,8 +194,8 @@ class Certificate:
             loss_bounds=data["loss_bounds"],
             source=data["source"],
         )
-        again = certificate.to_dict()
-        for name in ("config", "verdict"):
+        again = certificate.to_dict() | {"guaranteed": certificate.method not in NEVER_GUARANTEED}
+        for name in ("config", "verdict", "guaranteed"):
             if again[name] != data[name]:
                 raise InvalidInputError(
                     f"a certificate must agree with itself; its {name} says {data[name]!r}, but its testing path gives "

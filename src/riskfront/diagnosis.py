@@ -58,7 +58,21 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
         "n_perfect": n_perfect,
         "n_at_this_risk": n_same,
     }
-    return {**found, "message": _message(found, evidence.table.n_examples, mean, test.alpha)}
+    message = _message(found, evidence.table.n_examples, mean, test.alpha)
+    return {**found, "message": message + _about_bounds(test, evidence)}
+
+
+def _about_bounds(test: LimitTest, evidence: Evidence) -> str:
+    """A hint when values use little of the range that the test has to allow for."""
+    if test.p_value == "binomial" or test.limit.quantile is not None:
+        return ""
+    low, high = evidence.table.observed_range(test.limit.loss)
+    if high - low > 0.25 * (test.high - test.low):
+        return ""
+    return (
+        f" '{test.limit.loss}' was allowed to range over ({test.low:g}, {test.high:g}) but stays within "
+        f"({low:.3g}, {high:.3g}): if it can never leave a smaller range, declare that range as its bounds."
+    )
 
 
 def _perfect(test: LimitTest, n: int, seen: float) -> float:
@@ -91,7 +105,7 @@ def _sequence(test: LimitTest, evidence: Evidence, row: Any, group: int) -> Floa
 
 def _message(found: dict[str, Any], n_test: int, mean: float, alpha: float) -> str:
     where = f" in group {found['group']!r}" if found["group"] is not None else ""
-    start = f"The limit '{found['limit']}'{where} failed at the most promising setting"
+    start = f"The limit '{found['limit']}'{where} failed at the first or nearest setting tested"
     if found["n"] == 0:
         least = f"; at least {found['n_perfect']} are needed" if found["n_perfect"] is not None else ""
         return f"{start}: no test example speaks of it. Add examples of that kind{least}."

@@ -91,6 +91,7 @@ def summarize(results: pd.DataFrame) -> pd.DataFrame:
     numbers = results.drop(columns="trial").copy()
     numbers["certified_something"] = numbers["n_certified"] > 0
     order = {name: position for position, name in enumerate(dict.fromkeys(results["method"]))}
+    # risks and objectives are means over the trials with a certificate only: read them next to certified_something
     means = numbers.groupby(keys, sort=False, dropna=False).mean().reset_index()
     return means.sort_values("method", key=lambda names: names.map(order), kind="stable", ignore_index=True)
 

@@ -116,6 +116,7 @@ def _read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
         except (OSError, ValueError) as error:
             raise StoreError(f"cannot read '{path}': the file is damaged or cut off ({error}).") from None
     if suffix in (".csv", ".tsv", ".txt", ".gz"):
+        _refuse_repeated_names(path, "\t" if suffix == ".tsv" else ",")
         try:
             # only an empty cell is missing: "NA" and "None" may be settings, and are no numbers in a loss
             return pd.read_csv(path, sep="\t" if suffix == ".tsv" else ",", keep_default_na=False, na_values=[""])
@@ -125,6 +126,19 @@ def _read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
             reason = " ".join(str(error).split())
             raise StoreError(f"cannot read '{path}' as CSV: {reason}.") from None
     raise InvalidInputError(f"a table must be a .parquet, .csv or .tsv file; got '{path}'.")
+
+
+def _refuse_repeated_names(path: str | os.PathLike[str], separator: str) -> None:
+    """pandas would rename the second of two columns with one name; nobody could tell which was certified."""
+    try:
+        header = (
+            pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, encoding="utf-8-sig").iloc[0].tolist()
+        )
+    except (OSError, ValueError, pd.errors.ParserError, EOFError, IndexError):
+        return  # reading the whole file says what is wrong
+    repeated = sorted({str(name) for name in header if header.count(name) > 1})
+    if repeated:
+        raise InvalidInputError(f"column names must differ; '{repeated[0]}' comes more than once in '{path}'.")
 
 
 def _named(frame: pd.DataFrame, problem: Problem | None, given: Layout, binary: Sequence[str]) -> Layout:

@@ -33,7 +33,8 @@ _RESERVED = frozenset(
     ]
 )
 _LIMIT = re.compile(
-    r"^\s*(?:q(?P<quantile>0?\.\d+)\s*\(\s*(?P<inner>.+?)\s*\)|(?P<loss>.+?))\s*(?P<sign><=|>=|≤|≥)\s*(?P<value>[^\s]+)"
+    r"^\s*(?:q(?P<quantile>0?\.\d+)\s*\(\s*(?P<inner>.+?)\s*\)|(?P<loss>.+?))\s*(?P<sign><=|>=|≤|≥)\s*(?P<value>[^\s%]+)"
+    r"(?:\s*(?P<percent>%))?"
     r"(?:\s+per\s+(?P<per>.+?))?(?:\s+given\s+(?P<given>.+?))?\s*$"
 )
 
@@ -104,11 +105,11 @@ class Limit:
         try:
             if match is None:
                 raise ValueError
-            value = float(match["value"].removesuffix("%")) / (100 if match["value"].endswith("%") else 1)
+            value = float(match["value"]) / (100 if match["percent"] else 1)
         except ValueError:
             raise InvalidInputError(
-                f"a limit must read like 'error <= 0.05', 'recall >= 0.9', 'error <= 0.15 per label' or "
-                f"'error <= 0.02 given answered'; got {text!r}."
+                f"a limit must read like 'error <= 0.05', 'recall >= 90 %', 'error <= 0.15 per label', "
+                f"'error <= 0.02 given answered' or 'q0.95(latency) <= 300', with a decimal point; got {text!r}."
             ) from None
         upper = match["sign"] in ("<=", "≤")
         return cls(
@@ -182,7 +183,7 @@ class Problem:
     """Limits that must all hold with probability at least 1 - delta, and objectives to minimise or maximise.
 
     Args:
-        limits: one or several limits.
+        limits: one or several limits, or their texts ("error <= 0.05 per label").
         minimize: names of losses, or objectives, to make small.
         maximize: names of losses, or objectives, to make large.
         delta: the probability, over the draw of the calibration data, with which some limit may be broken.
@@ -194,15 +195,17 @@ class Problem:
 
     def __init__(
         self,
-        limits: Sequence[Limit],
+        limits: Sequence[Limit | str],
         minimize: str | Sequence[str | Objective] = (),
         maximize: str | Sequence[str | Objective] = (),
         delta: float = 0.1,
     ) -> None:
-        if isinstance(limits, Limit):
-            limits = [limits]
-        if not limits or not all(isinstance(limit, Limit) for limit in limits):
-            raise InvalidInputError(f"a problem must have at least one Limit; got {limits!r}.")
+        listed = [limits] if isinstance(limits, Limit | str) else list(limits)
+        if not listed or not all(isinstance(limit, Limit | str) for limit in listed):
+            raise InvalidInputError(
+                f"a problem must have at least one Limit, or a text such as 'error <= 0.05'; got {limits!r}."
+            )
+        parsed = [Limit.parse(limit) if isinstance(limit, str) else limit for limit in listed]
         objectives = [*_objectives(minimize, maximize=False), *_objectives(maximize, maximize=True)]
         if not objectives:
             raise InvalidInputError(
@@ -210,18 +213,18 @@ class Problem:
             )
         if not is_number(delta) or not 0 < delta < 1:
             raise InvalidInputError(f"delta must lie in (0, 1); got {delta!r}.")
-        sides = [(limit.name, limit.at_least is None) for limit in limits]
+        sides = [(limit.name, limit.at_least is None) for limit in parsed]
         if len(set(sides)) < len(sides):
-            raise InvalidInputError(f"limits must speak of different things; got {', '.join(map(str, limits))}.")
+            raise InvalidInputError(f"limits must speak of different things; got {', '.join(map(str, parsed))}.")
         names = [objective.name for objective in objectives]
         if len(set(names)) < len(names):
             raise InvalidInputError(f"objectives must differ from each other; got {', '.join(names)}.")
-        for part in [limit.name for limit in limits] + names:
+        for part in [limit.name for limit in parsed] + names:
             if part in _RESERVED:
                 raise InvalidInputError(
                     f"a loss must not be called '{part}': results have a column of that name. Rename it."
                 )
-        object.__setattr__(self, "limits", tuple(limits))
+        object.__setattr__(self, "limits", tuple(parsed))
         object.__setattr__(self, "objectives", tuple(objectives))
         object.__setattr__(self, "delta", float(delta))
 

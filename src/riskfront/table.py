@@ -175,9 +175,13 @@ class LossTable:
         if name not in self._bounds and (low < 0 or high > 1):
             raise InvalidInputError(
                 f"a limit on '{name}' needs bounds: its values run from {low:g} to {high:g}, outside the default (0, 1). "
-                f"Declare the range it can take, for example bounds={{'{name}': (low, high)}}."
+                f"Declare the range it can take, as bounds={{'{name}': (low, high)}} or --bounds '{name}=low,high'."
             )
         return self._bounds.get(name, (0.0, 1.0))
+
+    def observed_range(self, name: str) -> tuple[float, float]:
+        """The smallest and the largest value of a loss."""
+        return self._ranges[self._known(name, self._losses, "loss")]
 
     @property
     def declared_bounds(self) -> dict[str, tuple[float, float]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,9 +21,17 @@ from riskfront.table import LossTable
 WIDTH = 80
 
 
+class _PipeConsole(Console):
+    """Leaves quietly, with the status of a closed pipe, when nobody reads any more (``| head``)."""
+
+    def on_broken_pipe(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141)
+
+
 def make_console() -> Console:
     """A console of at most 80 columns."""
-    console = Console(highlight=False)
+    console = _PipeConsole(highlight=False)
     console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
     return console
 
@@ -42,7 +52,12 @@ def grid(title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], left
     """A table whose first ``left`` columns hold words."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, header in enumerate(headers):
-        table.add_column(escape(header), justify="left" if index < left else "right", overflow="fold")
+        table.add_column(
+            escape(header),
+            justify="left" if index < left else "right",
+            overflow="fold",
+            no_wrap=index == 0 and left > 0,
+        )
     for row in rows:
         table.add_row(*(escape(number(cell)) for cell in row))
     return table

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
 from riskfront.cli import models, tables
 from riskfront.errors import RiskfrontError
+from riskfront.version import __version__
 
 app = typer.Typer(
     help="Choose the settings of a machine-learning system with proof.",
     no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"max_content_width": 80},
 )
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
+) -> None:
+    """Choose the settings of a machine-learning system with proof."""
+    if version:
+        print(f"riskfront {__version__}")
+        raise typer.Exit
+
+
 for command in (
     tables.calibrate,
     tables.verify,

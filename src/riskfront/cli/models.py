@@ -57,7 +57,7 @@ def tune(
     as_json: Json = False,
 ) -> int:
     """Search settings of a model on one part of its examples, certify on the other."""
-    must_be_writable(out, report)
+    must_be_writable(out, report, inputs=[task])
     problem = parse_problem(limit, minimize, maximize, delta, p_value)
     module = _load(task)
     certificate = rf.tune(
@@ -80,7 +80,7 @@ def tune(
     if report is not None:
         rf.write_report(certificate, report, command=shlex.join(["riskfront", *sys.argv[1:]]))
     show(certificate, as_json, written=[path for path in (out, report) if path is not None])
-    return 0 if certificate else 1
+    return 0 if certificate and certificate.guaranteed else 1
 
 
 def evaluate(

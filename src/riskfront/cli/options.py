@@ -96,11 +96,17 @@ def parse_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def must_be_writable(*paths: Path | None) -> None:
-    """Say before the work, not after it, that a result could not be written."""
-    for path in paths:
-        if path is not None:
-            files.check_writable(path)
+def must_be_writable(*paths: Path | None, inputs: Sequence[Path] = ()) -> None:
+    """Say before the work, not after it, that a result could not be written, or would overwrite an input."""
+    outputs = [path for path in paths if path is not None]
+    for path in outputs:
+        files.check_writable(path)
+    taken = [path.resolve() for path in (*inputs, *outputs)]
+    for path in outputs:
+        if taken.count(path.resolve()) > 1:
+            raise InvalidInputError(
+                f"every output must be a file of its own; '{path}' is an input or another output too."
+            )
 
 
 def show(certificate: rf.Certificate, as_json: bool, written: Sequence[Path] = ()) -> None:

@@ -13,6 +13,7 @@ import typer
 
 import riskfront as rf
 from riskfront import files
+from riskfront.certificate import NEVER_GUARANTEED
 from riskfront.cli.options import (
     Binary,
     BoundsOption,
@@ -60,7 +61,7 @@ def calibrate(
     as_json: Json = False,
 ) -> int:
     """Find a setting for which all limits hold together, with proof."""
-    must_be_writable(out, report)
+    must_be_writable(out, report, inputs=[table])
     problem = parse_problem(limit, minimize, maximize, delta, p_value)
     losses = read(
         table, problem, make_layout(config_columns, example_column, group_columns), bounds, binary, quiet=as_json
@@ -82,7 +83,7 @@ def calibrate(
         frontier = rf.frontier(losses, problem, others, method=method, seed=seed) if others else None
         rf.write_report(certificate, report, frontier=frontier, command=shlex.join(["riskfront", *sys.argv[1:]]))
     show(certificate, as_json, written=[path for path in (out, report) if path is not None])
-    return 0 if certificate else 1
+    return 0 if certificate and certificate.guaranteed else 1
 
 
 def verify(
@@ -162,7 +163,7 @@ def trials(
     as_json: Json = False,
 ) -> int:
     """Calibrate on many random splits and see how each method does on the rest."""
-    must_be_writable(out)
+    must_be_writable(out, inputs=[table])
     problem = parse_problem(limit, minimize, maximize, delta, "auto")
     losses = read(
         table, problem, make_layout(config_columns, example_column, group_columns), bounds, binary, quiet=as_json
@@ -191,10 +192,20 @@ def trials(
             *problem.limit_names,
             *(o.name for o in problem.objectives),
             "violated",
-            "n_certified",
+            "certified_something",
         ]
         shown = summary[list(dict.fromkeys(names))].dropna(axis=1, how="all")
-        show_frame(make_console(), f"Means over {trials} random splits, on held-out data", shown)
+        unguarded = [name for name in shown["method"] if str(name).split(" ")[0] in NEVER_GUARANTEED]
+        shown = shown.rename(columns={"certified_something": "certified"})
+        console = make_console()
+        show_frame(console, f"Means over {trials} random splits, on held-out data", shown)
+        console.print(
+            f"certified: share of splits with a certified setting; risks and objectives are means over those alone.\n"
+            f"violated: share of all splits in which the chosen setting breaks a limit on held-out data; {delta:g} is allowed.",
+            markup=False,
+        )
+        if unguarded:
+            console.print(f"NO GUARANTEE: {', '.join(dict.fromkeys(unguarded))}.", style="bold red")
     return 0
 
 
@@ -217,7 +228,7 @@ def frontier(
     as_json: Json = False,
 ) -> int:
     """The certified settings for a whole list of limits (each alpha by itself)."""
-    must_be_writable(out)
+    must_be_writable(out, inputs=[table])
     problem = parse_problem(limit, minimize, maximize, delta, p_value)
     losses = read(
         table, problem, make_layout(config_columns, example_column, group_columns), bounds, binary, quiet=as_json
@@ -230,7 +241,11 @@ def frontier(
     if as_json:
         print(found.to_json(orient="records"))
     else:
-        show_frame(make_console(), "Calibrated frontier", found.drop(columns=["p_value", "level"], errors="ignore"))
+        console = make_console()
+        if method in NEVER_GUARANTEED:
+            console.print(f"NO GUARANTEE: {method} does not control any error probability.", style="bold red")
+        show_frame(console, "Calibrated frontier", found.drop(columns=["p_value", "level"], errors="ignore"))
+        console.print("Each row stands by itself: fix the limit before looking, not after.", markup=False)
     return 0 if (found["n_certified"] > 0).any() else 1
 
 
@@ -239,7 +254,7 @@ def report(
     out: Annotated[Path, typer.Option(help="HTML page to write.")] = Path("report.html"),
 ) -> int:
     """Write the report page of a certificate."""
-    must_be_writable(out)
+    must_be_writable(out, inputs=[certificate])
     rf.write_report(rf.Certificate.load(certificate), out)
     make_console().print(f"Wrote {out}", markup=False)
     return 0
