@@ -15,6 +15,8 @@ from riskfront.space import config_id
 from riskfront.store import LossStore
 from riskfront.task import Task, fingerprint_code, fingerprint_data
 
+pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
+
 N = 400
 
 

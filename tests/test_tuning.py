@@ -17,6 +17,8 @@ from riskfront.splits import split_examples
 from riskfront.store import LossStore
 from riskfront.tuning import tune
 
+pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
+
 N = 1500
 SPACE = Space(t=Float(0, 1), model=Choice(["small", "large"]))
 PROBLEM = rf.Problem([rf.Limit("error", at_most=0.15), rf.Limit("error", at_most=0.25, per="label")], minimize="cost")

@@ -231,7 +231,7 @@ def _bound_rows(test: Any, group: Any, n: IntArray, risk: FloatArray, upper: Flo
         {
             "chosen": np.arange(1, len(n) + 1),
             "limit": str(test.limit),
-            "group": group,
+            "group": pd.Series([group] * len(n), dtype=object),
             "n": n,
             "risk": test.shown(risk),
             "bound": test.shown(upper),

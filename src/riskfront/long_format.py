@@ -119,7 +119,13 @@ def _read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
         _refuse_repeated_names(path, "\t" if suffix == ".tsv" else ",")
         try:
             # only an empty cell is missing: "NA" and "None" may be settings, and are no numbers in a loss
-            return pd.read_csv(path, sep="\t" if suffix == ".tsv" else ",", keep_default_na=False, na_values=[""])
+            return pd.read_csv(
+                path,
+                sep="\t" if suffix == ".tsv" else ",",
+                keep_default_na=False,
+                na_values=[""],
+                float_precision="round_trip",  # the same numbers, to the last bit, as in a Parquet file
+            )
         except FileNotFoundError:
             raise StoreError(f"cannot read '{path}': no such file.") from None
         except (OSError, ValueError, pd.errors.ParserError, EOFError) as error:
