@@ -1,12 +1,13 @@
 """Faults that were found by review, each with the shortest case that showed it."""
 
 import json
-import threading
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
-from threadpoolctl import threadpool_info
 
 import riskfront as rf
 from riskfront import p_values
@@ -151,19 +152,21 @@ def test_tiny_costs_are_told_apart():
 
 
 def test_threads_leave_linear_algebra_as_they_found_it():
-    def threads():
-        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
-
-    before = threads()
-    rng = np.random.default_rng(0)
-    losses = {"error": rng.random((600, 4000)) < 0.1, "cost": rng.random((600, 4000))}
-    tables = [rf.LossTable([{"a": i} for i in range(600)], losses) for _ in range(6)]
-    workers = [threading.Thread(target=lambda t=t: rf.calibrate(t, PROBLEM)) for t in tables]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert threads() == before
+    code = """
+import threading, numpy as np, riskfront as rf
+threads = lambda: [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+rng = np.random.default_rng(0)
+losses = {"error": rng.random((600, 4000)) < 0.1, "cost": rng.random((600, 4000))}
+problem = rf.Problem(["error <= 0.2"], minimize=["cost"])
+before = threads()
+tables = [rf.LossTable([{"a": i} for i in range(600)], losses) for _ in range(6)]
+workers = [threading.Thread(target=lambda t=t: rf.calibrate(t, problem)) for t in tables]
+[worker.start() for worker in workers], [worker.join() for worker in workers]
+assert threads() == before, (before, threads())
+"""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_words_do_not_round_up_to_certainty_or_call_milliseconds_percent():

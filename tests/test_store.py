@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import zarr
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError, StoreError
@@ -15,7 +14,7 @@ from riskfront.space import config_id
 from riskfront.store import LossStore
 from riskfront.task import Task, fingerprint_code, fingerprint_data
 
-pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
+zarr = pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
 
 N = 400
 

@@ -33,6 +33,10 @@ _EXAMPLE_NAMES = (
 )
 
 
+# the same numbers, to the last bit, as in a Parquet file; from version 3 on pandas reads so by itself
+_EXACT: dict[str, Any] = {"float_precision": "round_trip"} if int(pd.__version__.split(".")[0]) < 3 else {}
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """What the columns of a long table mean. Empty: to be detected."""
@@ -124,7 +128,7 @@ def _read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
                 sep="\t" if suffix == ".tsv" else ",",
                 keep_default_na=False,
                 na_values=[""],
-                float_precision="round_trip",  # the same numbers, to the last bit, as in a Parquet file
+                **_EXACT,
             )
         except FileNotFoundError:
             raise StoreError(f"cannot read '{path}': no such file.") from None
