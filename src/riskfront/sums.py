@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any
 
 import numpy as np
@@ -127,28 +127,36 @@ def _for_each(function: Callable[[slice], None], blocks: list[slice]) -> None:
 
 
 class _SingleThreadedBlas:
-    """Holds the linear-algebra library to one thread while anyone is inside; the last to leave restores it."""
+    """Holds the linear-algebra library to one thread while the first to enter is inside.
+
+    The limit is one for the whole process, and only the thread that set it may lift it. Others that enter meanwhile leave it
+    alone: if they stay longer, they go on with the library's own threads, which is slower at worst.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._inside = 0
+        self._owner: int | None = None
+        self._depth = 0
         self._controller: ThreadpoolController | None = None
         self._limit: Any = None
 
     def __enter__(self) -> None:
         with self._lock:
-            if self._inside == 0:
+            if self._owner is None:
                 # looking through every loaded library is slow: once is enough
                 self._controller = self._controller or ThreadpoolController()
                 self._limit = self._controller.limit(limits=1, user_api="blas")
                 self._limit.__enter__()
-            self._inside += 1
+                self._owner = get_ident()
+            self._depth += self._owner == get_ident()
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._limit.__exit__(*error)
+            if self._owner == get_ident():
+                self._depth -= 1
+                if self._depth == 0:
+                    self._limit.__exit__(*error)
+                    self._owner = None
 
 
 #: enter it around many small sums, so that not each of them has to
