@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincc, betainccinv, xlogy
 
 from riskfront.arrays import Array, BoolArray, FloatArray
 
@@ -32,8 +32,9 @@ def hoeffding(total: npt.ArrayLike, n: npt.ArrayLike, alpha: npt.ArrayLike) -> F
     """Hoeffding's inequality in its tight (Chernoff, relative entropy) form: exp(-n h(min(R, alpha), alpha))."""
     total, n, alpha = _as_floats(total, n, alpha)
     mean = np.minimum(total / np.maximum(n, 1.0), alpha)
+    special = _special()
     # xlogy is 0 at 0, so a perfect record gives (1 - alpha)^n and not nan
-    divergence = xlogy(mean, mean / alpha) + xlogy(1 - mean, (1 - mean) / (1 - alpha))
+    divergence = special.xlogy(mean, mean / alpha) + special.xlogy(1 - mean, (1 - mean) / (1 - alpha))
     return np.exp(-n * np.maximum(divergence, 0.0))
 
 
@@ -58,7 +59,7 @@ def binomial(total: npt.ArrayLike, n: npt.ArrayLike, alpha: npt.ArrayLike) -> Fl
     total, n, alpha = _as_floats(total, n, alpha)
     inside = (total >= 0) & (total < n)
     # P(Bin(n, a) <= k) is the upper incomplete beta function at (k + 1, n - k); the complement form keeps small tails exact
-    tail = betaincc(np.where(inside, total, 0.0) + 1.0, np.where(inside, n - total, 1.0), alpha)
+    tail = _special().betaincc(np.where(inside, total, 0.0) + 1.0, np.where(inside, n - total, 1.0), alpha)
     return np.where(inside, tail, np.where(total < 0, 0.0, 1.0))
 
 
@@ -153,7 +154,7 @@ def binomial_upper_bound(total: npt.ArrayLike, n: npt.ArrayLike, level: npt.Arra
     total, n, level = _as_floats(total, n, level)
     inside = total < n
     # the complement form again: 1 - level would be 1 at the tiny levels far out on a graph
-    bound = betainccinv(np.where(inside, total, 0.0) + 1.0, np.where(inside, n - total, 1.0), level)
+    bound = _special().betainccinv(np.where(inside, total, 0.0) + 1.0, np.where(inside, n - total, 1.0), level)
     return np.where(inside, bound, 1.0)
 
 
@@ -190,3 +191,10 @@ def smallest_sample(p_value: Callable[[int], float], level: float, largest: int 
 
 def _as_floats(*values: npt.ArrayLike) -> tuple[FloatArray, ...]:
     return tuple(np.asarray(value, dtype=np.float64) for value in values)
+
+
+def _special() -> Any:
+    """scipy.special, loaded with the first p-value: importing it takes as long as importing all the rest of riskfront."""
+    import scipy.special
+
+    return scipy.special

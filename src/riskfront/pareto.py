@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import moocore
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -28,7 +29,7 @@ def front(values: npt.ArrayLike, *, keep_duplicates: bool = True) -> IntArray:
     if np.isinf(points).any():
         # dominance only compares, so any strictly increasing map per objective keeps the front; ranks are finite
         points = np.stack([np.unique(column, return_inverse=True)[1] for column in points.T], axis=1).astype(np.float64)
-    return np.flatnonzero(moocore.is_nondominated(points, keep_weakly=keep_duplicates))
+    return np.flatnonzero(_moocore().is_nondominated(points, keep_weakly=keep_duplicates))
 
 
 def thin(values: npt.ArrayLike, most: int) -> IntArray:
@@ -68,4 +69,11 @@ def hypervolume(values: npt.ArrayLike, reference: npt.ArrayLike) -> float:
         raise InvalidInputError(
             f"the reference point must have one value for each of {points.shape[1]} objectives; got shape {corner.shape}."
         )
-    return float(moocore.hypervolume(points, ref=corner))
+    return float(_moocore().hypervolume(points, ref=corner))
+
+
+def _moocore() -> Any:
+    """moocore, loaded with the first front, to keep ``import riskfront`` short."""
+    import moocore
+
+    return moocore
