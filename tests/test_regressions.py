@@ -153,7 +153,7 @@ def test_tiny_costs_are_told_apart():
 
 def test_threads_leave_linear_algebra_as_they_found_it():
     code = """
-import threading, numpy as np, riskfront as rf
+import threading, numpy as np, riskfront as rf, scipy.special
 from threadpoolctl import threadpool_info
 threads = lambda: [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 rng = np.random.default_rng(0)
