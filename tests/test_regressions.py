@@ -1,5 +1,6 @@
 """Faults that were found by review, each with the shortest case that showed it."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -257,3 +258,9 @@ def test_texts_such_as_none_are_settings(tmp_path):
     pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)
     found, _ = read_table(tmp_path / "t.csv", PROBLEM)
     assert found.configs["prompt"].tolist() == ["None", "NA", "short"]
+
+
+def test_a_method_of_ones_own_without_guarantee_comes_back_from_json(tmp_path):
+    found = dataclasses.replace(rf.calibrate(table(), PROBLEM), method="my-own", guaranteed=False)
+    found.save(tmp_path / "c.json")
+    assert not rf.Certificate.load(tmp_path / "c.json").guaranteed

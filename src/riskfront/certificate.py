@@ -194,7 +194,8 @@ class Certificate:
             loss_bounds=data["loss_bounds"],
             source=data["source"],
         )
-        again = certificate.to_dict() | {"guaranteed": certificate.method not in NEVER_GUARANTEED}
+        honest = certificate.guaranteed and certificate.method not in NEVER_GUARANTEED
+        again = certificate.to_dict() | {"guaranteed": honest}
         for name in ("config", "verdict", "guaranteed"):
             if again[name] != data[name]:
                 raise InvalidInputError(
