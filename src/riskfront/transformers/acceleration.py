@@ -1,0 +1,185 @@
+"""accelerate: from a pretrained encoder and labelled texts to a certified, faster classifier in one folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from riskfront.errors import InvalidInputError
+from riskfront.methods import Method
+from riskfront.problem import Problem
+from riskfront.search import Search
+from riskfront.transformers.classifier import AdaptiveClassifier
+from riskfront.transformers.texts import LabelledTexts, TextParts, read_texts, split_texts
+from riskfront.transformers.thresholds import Thresholds, make_thresholds
+from riskfront.transformers.trace import PruningTrace
+from riskfront.transformers.training import Trained, Training, train
+from riskfront.tuning import tune
+
+COLUMNS = ("accuracy_drop", "accuracy_drop_clipped", "error", "relative_cost", "flops", "answered", "confidence")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How many rows go where; None for all there are. Without a column `split`, half of the rows are for calibration."""
+
+    train: int | None = None
+    validation: int = 1000
+    calibration: int | None = None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How many thresholds of each kind, with 0 (off) among them, and the values of lambda."""
+
+    head: int = 18
+    token: int = 20
+    layer: int = 18
+    abstain: Sequence[float] = (0.0,)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything about an acceleration that is not the task itself.
+
+    Args:
+        training: of the encoder and of the small networks.
+        rows: for training, validation and calibration.
+        grid: the settings to choose from.
+        method: how to plan the tests.
+        search: "grid" traces every pair of head and token thresholds on opt examples; "random", "optuna", "guided" and the like
+            try `budget` settings.
+        seed: of all that is drawn at random.
+    """
+
+    training: Training = field(default_factory=Training)
+    rows: Rows = field(default_factory=Rows)
+    grid: Grid = field(default_factory=Grid)
+    method: str | Method = "pareto-testing"
+    search: str | Search = "grid"
+    budget: int = 200
+    seed: int = 0
+    batch_size: int = 32
+
+
+def accelerate(
+    model: str | os.PathLike[str],
+    data: str | os.PathLike[str] | pd.DataFrame,
+    problem: Problem,
+    out: str | os.PathLike[str],
+    plan: Plan | None = None,
+    *,
+    device: str | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    progress: bool | None = None,
+) -> AdaptiveClassifier:
+    """Train what is missing, find and certify thresholds, and write a folder that `AdaptiveClassifier.from_pretrained` loads.
+
+    Args:
+        model: a folder or hub name of an encoder of the BERT class.
+        data: a Parquet or CSV file, a data frame, or the name of a Hugging Face data set, with columns `text`, or `text_a` and
+            `text_b`, and `label`, and optionally `split`.
+        problem: limits and objectives on the columns of `PruningTrace`.
+        out: the folder. Whatever was finished in it is not done again.
+        plan: rows, training, thresholds, method and seed.
+        device: such as "cuda"; by default CUDA where there is one.
+        say: told in a line what is done.
+
+    The result's `certificate` may be empty: then no setting keeps the limits for sure, and `predict` refuses.
+    """
+    plan, folder = plan or Plan(), Path(out)
+    check_problem(problem)
+    parts = read_parts(data, plan)
+    trained = train(model, parts, folder / "training", plan.training, device=device, say=say, progress=progress)
+    return certify(trained, parts, problem, folder, plan, say=say, progress=progress)
+
+
+def read_parts(data: str | os.PathLike[str] | pd.DataFrame, plan: Plan) -> TextParts:
+    """The rows to train, validate and calibrate with."""
+    rows = plan.rows
+    return split_texts(
+        read_texts(data),
+        seed=plan.seed,
+        n_train=rows.train,
+        n_validation=rows.validation,
+        n_calibration=rows.calibration,
+    )
+
+
+def certify(
+    trained: Trained,
+    parts: TextParts,
+    problem: Problem,
+    folder: str | os.PathLike[str],
+    plan: Plan | None = None,
+    *,
+    say: Callable[[str], None] = lambda line: None,
+    progress: bool | None = None,
+) -> AdaptiveClassifier:
+    """Find thresholds on some calibration texts, certify them on the others, and write the classifier."""
+    plan, target = plan or Plan(), Path(folder)
+    thresholds = thresholds_of(trained, parts.validation, plan)
+    trace = trace_of(trained, parts.calibration, target, plan, progress=progress)
+    space = thresholds.space
+    budget = len(list(space.grid())) if plan.search == "grid" else plan.budget
+    say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
+    certificate = tune(
+        trace.losses,
+        trace.examples,
+        space,
+        problem,
+        search=plan.search,
+        budget=budget,
+        n_jobs=1,
+        seed=plan.seed,
+        groups=trace.groups,
+        bounds=trace.bounds,
+        method=plan.method,
+        progress=progress,
+    )
+    found = AdaptiveClassifier(
+        trained.network, trained.tokenizer, parts.train.classes, trained.max_length, certificate
+    )
+    found.save_pretrained(target)
+    return found
+
+
+def thresholds_of(trained: Trained, validation: LabelledTexts, plan: Plan) -> Thresholds:
+    grid = plan.grid
+    return make_thresholds(
+        trained.network,
+        trained.tokens(validation),
+        n_head=grid.head,
+        n_token=grid.token,
+        n_layer=grid.layer,
+        abstain=grid.abstain,
+        batch_size=plan.batch_size,
+    )
+
+
+def trace_of(
+    trained: Trained, texts: LabelledTexts, folder: Path, plan: Plan, *, progress: bool | None = None
+) -> PruningTrace:
+    """A trace whose passes are kept in `folder`, so that a killed run goes on and another limit costs no pass."""
+    return PruningTrace(
+        trained.network,
+        trained.tokens(texts),
+        texts.labels,
+        folder=folder / "traces",
+        batch_size=plan.batch_size,
+        progress=progress,
+    )
+
+
+def check_problem(problem: Problem) -> None:
+    """Before hours of training: every name must be a column that a trace has."""
+    unknown = [name for name in problem.losses if name not in COLUMNS]
+    if unknown:
+        raise InvalidInputError(f"limits and objectives must be among {list(COLUMNS)}; got {unknown}.")
+    groups = [limit.per for limit in problem.limits if limit.per not in (None, "label")]
+    if groups:
+        raise InvalidInputError(f"limits can hold per label; got per {groups[0]}.")

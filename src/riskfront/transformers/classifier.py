@@ -1,0 +1,192 @@
+"""AdaptiveClassifier: the runtime. What is pruned is really not computed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from riskfront.arrays import Array, IntArray
+from riskfront.certificate import Certificate
+from riskfront.errors import NotCertifiedError, StoreError
+from riskfront.files import write_text
+from riskfront.transformers.backbone import Backbone, load_classifier
+from riskfront.transformers.heads import ExitHeads, TokenPredictors, entropy
+from riskfront.transformers.network import Network, Walk
+from riskfront.transformers.setting import Setting
+from riskfront.transformers.tokens import Tokens, tokenize
+
+Texts = Sequence[str] | Sequence[tuple[str, str]]
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What was answered, and what it took.
+
+    Args:
+        probabilities: (n, classes), of the layer at which each example left.
+        layers_run: (n,), from 1.
+        tokens: (n, layers), tokens that entered each layer; 0 for layers that were not run.
+    """
+
+    probabilities: Array
+    layers_run: IntArray
+    tokens: IntArray
+
+
+@dataclass(frozen=True)
+class AdaptiveClassifier:
+    """A text classifier that drops tokens, leaves early and skips attention heads.
+
+    Args:
+        network: the fine-tuned encoder with its heads.
+        tokenizer: of the encoder, from Hugging Face.
+        classes: the labels as `predict` returns them.
+        max_length: tokens of a text that are read.
+        certificate: of the setting in use; None before calibration.
+        setting: thresholds; by default those of the certificate.
+    """
+
+    network: Network
+    tokenizer: Any
+    classes: tuple[Any, ...]
+    max_length: int
+    certificate: Certificate | None = None
+    setting: Setting | None = None
+
+    @property
+    def abstain_label(self) -> Any:
+        """What `predict` returns where there is no answer: "abstain" for classes that are texts, a number below all others."""
+        if any(isinstance(label, str) for label in self.classes):
+            return "abstain"
+        return min(-1, int(min(self.classes)) - 1)
+
+    def with_setting(self, setting: Mapping[str, Any] | Setting | None) -> AdaptiveClassifier:
+        """The same network at other thresholds, certified or not."""
+        return replace(self, setting=None if setting is None else Setting.of(setting))
+
+    def predict(self, texts: Texts, *, batch_size: int = 32) -> Array:
+        """The class of each text, or of each pair of texts; `abstain_label` where there is no answer."""
+        answers = self.answer(self.tokenize(texts), batch_size=batch_size)
+        labels = np.array(self.classes)[answers.probabilities.argmax(axis=1)]
+        silent = answers.probabilities.max(axis=1) < self.used_setting.abstain
+        return np.where(silent, np.array(self.abstain_label), labels) if silent.any() else labels
+
+    def predict_proba(self, texts: Texts, *, batch_size: int = 32) -> Array:
+        """(n, classes): the probabilities of the layer at which each text left, whether it is sure enough or not."""
+        return self.answer(self.tokenize(texts), batch_size=batch_size).probabilities
+
+    def tokenize(self, texts: Texts) -> Tokens:
+        return tokenize(self.tokenizer, texts, self.max_length)
+
+    @property
+    def used_setting(self) -> Setting:
+        if self.setting is not None:
+            return self.setting
+        if self.certificate is None:
+            raise NotCertifiedError(
+                "there is no certificate yet. Calibrate first, or choose thresholds yourself: with_setting({'tau_layer': 0.1})."
+            )
+        return Setting.of(self.certificate.config)
+
+    @torch.inference_mode()
+    def answer(self, tokens: Tokens, *, batch_size: int = 32) -> Answers:
+        """Texts that are tokenised already, in batches of similar length."""
+        setting, network = self.used_setting, self.network
+        n_layers = network.backbone.n_layers
+        layers = network.layers(network.kept_heads(setting.tau_head))
+        exits, prunes = setting.tau_layer > 0, setting.tau_token > 0
+        probabilities = np.zeros((len(tokens), network.backbone.n_classes), dtype=np.float32)
+        layers_run = np.full(len(tokens), n_layers)
+        entered = np.zeros((len(tokens), n_layers), dtype=np.int32)
+        for batch in tokens.batches(batch_size):
+            walk = Walk(network, layers, tokens.padded(batch, network.backbone.device), exits=exits, prunes=prunes)
+            here = np.asarray(batch)
+            for layer in range(n_layers):
+                entered[here, layer] = walk.batch.lengths.cpu().numpy()
+                walk.step()
+                if layer == n_layers - 1:
+                    probabilities[here] = walk.probabilities().cpu().numpy()
+                    break
+                if exits:
+                    found = walk.probabilities()
+                    leaves = entropy(found.float()) < setting.tau_layer
+                    if bool(leaves.any()):
+                        gone = leaves.cpu().numpy()
+                        probabilities[here[gone]] = found[leaves].cpu().numpy()
+                        layers_run[here[gone]] = layer + 1
+                        here = here[~gone]
+                        if not len(here):
+                            break
+                        walk.keep_examples(~leaves)
+                if prunes:
+                    walk.keep_tokens(walk.importance() >= setting.tau_token)
+        return Answers(probabilities, layers_run, entered)
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """A folder that `from_pretrained` loads; the fine-tuned encoder in it is an ordinary Hugging Face model."""
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        save_network(self.network, target)
+        self.tokenizer.save_pretrained(target)
+        about = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
+        about["setting"] = None if self.setting is None else self.setting.to_config()
+        write_text(target / "adaptive.json", json.dumps(about, indent=2) + "\n")
+        if self.certificate is not None:
+            self.certificate.save(target / "certificate.json")
+
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str], *, device: str | None = None) -> AdaptiveClassifier:
+        """Load what `save_pretrained` or `riskfront accelerate` wrote."""
+        source = Path(folder)
+        try:
+            about = json.loads((source / "adaptive.json").read_text(encoding="utf-8"))
+            if about["format"] != FORMAT:
+                raise ValueError(f"format {about['format']}")
+            classes, max_length, setting = tuple(about["classes"]), int(about["max_length"]), about["setting"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error}).") from error
+        from transformers import AutoTokenizer
+
+        file = source / "certificate.json"
+        return cls(
+            load_network(source, device=device),
+            AutoTokenizer.from_pretrained(str(source)),
+            classes,
+            max_length,
+            Certificate.load(file) if file.is_file() else None,
+            None if setting is None else Setting.of(setting),
+        )
+
+
+def save_network(network: Network, folder: Path) -> None:
+    network.backbone.model.save_pretrained(folder)
+    tensors = {"head_scores": torch.from_numpy(np.ascontiguousarray(network.head_scores))}
+    for name, module in (("exit_heads", network.exit_heads), ("predictors", network.predictors)):
+        tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
+    save_file(tensors, folder / "adaptive.safetensors")
+
+
+def load_network(folder: Path, *, device: str | None = None) -> Network:
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    backbone = Backbone(load_classifier(str(folder)).to(place))
+    exit_heads = ExitHeads(backbone.n_layers, backbone.width, backbone.n_classes)
+    predictors = TokenPredictors(backbone.n_layers, backbone.width)
+    try:
+        tensors = load_file(folder / "adaptive.safetensors")
+        scores = tensors.pop("head_scores").numpy()
+        for name, module in (("exit_heads", exit_heads), ("predictors", predictors)):
+            part = {key.removeprefix(f"{name}."): tensors[key] for key in tensors if key.startswith(f"{name}.")}
+            module.load_state_dict(part)
+    except (SafetensorError, OSError, KeyError, RuntimeError) as error:
+        raise StoreError(f"'{folder}' must hold the heads of its model; adaptive.safetensors says no ({error}).") from error
+    return Network(backbone, scores, exit_heads.to(place).eval(), predictors.to(place).eval())

@@ -1,0 +1,52 @@
+"""A setting of the adaptive Transformer: three pruning thresholds and one for abstaining. Zero means: off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from riskfront.errors import InvalidInputError
+
+NAMES = ("tau_token", "tau_head", "tau_layer", "lambda")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Thresholds.
+
+    Args:
+        tau_token: tokens whose predicted importance is below it leave for good, in [0, 1]; [CLS] stays.
+        tau_head: attention heads whose importance is below it are gone, in [0, 1].
+        tau_layer: an example leaves after the first layer whose entropy is below it; at least 0.
+        abstain: no answer when the top probability is below it, in [0, 1]; called lambda in configs.
+    """
+
+    tau_token: float = 0.0
+    tau_head: float = 0.0
+    tau_layer: float = 0.0
+    abstain: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in self.to_config().items():
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not math.isfinite(value) or value < 0 or (name != "tau_layer" and value > 1):
+                allowed = "at least 0" if name == "tau_layer" else "from 0 to 1"
+                raise InvalidInputError(f"{name} must be a number {allowed}; got {value!r}.")
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any] | Setting | None) -> Setting:
+        """From the config of a certificate; thresholds that it lacks are off."""
+        if config is None:
+            return cls()
+        if isinstance(config, Setting):
+            return config
+        unknown = config.keys() - set(NAMES)
+        if unknown:
+            raise InvalidInputError(f"a setting has the thresholds {list(NAMES)}; got {sorted(unknown)}.")
+        return cls(**{"abstain" if name == "lambda" else name: value for name, value in config.items()})
+
+    def to_config(self) -> dict[str, float]:
+        values = asdict(self)
+        return {name: values["abstain" if name == "lambda" else name] for name in NAMES}

@@ -1,0 +1,87 @@
+"""The settings to choose from: 18 head, 20 token and 18 exit thresholds as in the paper, laid out by validation data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from riskfront.arrays import Array
+from riskfront.errors import InvalidInputError
+from riskfront.space import Choice, Space
+from riskfront.transformers.network import Network, Walk
+from riskfront.transformers.tokens import Tokens
+
+ABSTAIN = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Values of each threshold, rising from 0, which is off."""
+
+    tau_head: tuple[float, ...]
+    tau_token: tuple[float, ...]
+    tau_layer: tuple[float, ...]
+    abstain: tuple[float, ...] = (0.0,)
+
+    @property
+    def space(self) -> Space:
+        """Exit and abstention thresholds change fastest on the grid: they are free once a pass is made."""
+        values = {"tau_head": self.tau_head, "tau_token": self.tau_token, "tau_layer": self.tau_layer}
+        dimensions = {name: Choice(list(found)) for name, found in values.items()}
+        if len(self.abstain) > 1:
+            dimensions["lambda"] = Choice(list(self.abstain))
+        return Space.from_dict(dimensions)
+
+
+def make_thresholds(
+    network: Network,
+    tokens: Tokens,
+    *,
+    n_head: int = 18,
+    n_token: int = 20,
+    n_layer: int = 18,
+    abstain: Sequence[float] = (0.0,),
+    batch_size: int = 32,
+) -> Thresholds:
+    """Thresholds for these validation examples.
+
+    Head and token thresholds are quantiles of the scores, so each drops about as many more heads or tokens as the one before.
+    Exit thresholds rise by a constant factor up to the largest entropy there is, at which every example leaves at once.
+    """
+    for name, n in (("n_head", n_head), ("n_token", n_token), ("n_layer", n_layer)):
+        if n < 1:
+            raise InvalidInputError(f"{name} must be at least 1, the threshold 0; got {n}.")
+    most = math.log(network.backbone.n_classes)
+    layer = [0.0, *np.geomspace(0.003 * most, 1.001 * most, n_layer - 1)] if n_layer > 1 else [0.0]
+    token = quantiles(predicted_scores(network, tokens, batch_size), n_token) if n_token > 1 else [0.0]
+    head = quantiles(network.head_scores.ravel(), n_head)
+    return Thresholds(_rounded(head), _rounded(token), _rounded(layer), tuple(abstain))
+
+
+def quantiles(scores: Array, n: int) -> list[float]:
+    """0, and values between the scores that leave the same share of them below from one to the next."""
+    return [0.0, *np.quantile(scores, np.arange(1, n) / n)]
+
+
+@torch.inference_mode()
+def predicted_scores(network: Network, tokens: Tokens, batch_size: int = 32) -> Array:
+    """The scores of all tokens but [CLS] after all layers, nothing pruned."""
+    layers = network.layers(network.kept_heads(0.0))
+    found = []
+    for batch in tokens.batches(batch_size):
+        walk = Walk(network, layers, tokens.padded(batch, network.backbone.device), exits=False, prunes=True)
+        for _ in range(len(layers) - 1):
+            walk.step()
+            inner = torch.ones(len(walk.batch.states), dtype=torch.bool)
+            inner[walk.batch.starts.cpu()] = False
+            found.append(walk.importance().cpu()[inner].numpy())
+    return np.concatenate(found)
+
+
+def _rounded(values: Sequence[float]) -> tuple[float, ...]:
+    """Four digits, so that people can read them; without repetitions."""
+    return tuple(sorted({float(f"{value:.4g}") for value in values}))

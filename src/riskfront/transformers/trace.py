@@ -1,0 +1,251 @@
+"""PruningTrace: one pass for each (tau_token, tau_head) gives every exit and abstention threshold for free."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from riskfront.arrays import Array, IntArray
+from riskfront.errors import InvalidInputError, StoreError
+from riskfront.files import written_whole
+from riskfront.progress import ProgressBar
+from riskfront.transformers.cost import flops, relative_cost
+from riskfront.transformers.network import Network, Walk
+from riskfront.transformers.setting import Setting
+from riskfront.transformers.tokens import Tokens
+
+BLOCK = 1024  # examples a file: a killed run loses at most so many of one pass
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Examples that went through all layers with the same heads, perhaps with different token thresholds.
+
+    Every threshold above `above` and up to `up_to` keeps the same tokens of that example, so it need not be run again.
+
+    Args:
+        examples: (rows,), positions.
+        above, up_to: (rows,).
+        tokens: (rows, layers), tokens that entered each layer.
+        probabilities: (rows, layers, classes), by the exit head of each layer and by the classifier after the last.
+    """
+
+    examples: IntArray
+    above: Array
+    up_to: Array
+    tokens: IntArray
+    probabilities: Array
+
+    @classmethod
+    def joined(cls, parts: Sequence[Passes]) -> Passes:
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__annotations__))
+
+    def take(self, rows: IntArray) -> Passes:
+        return Passes(*(getattr(self, name)[rows] for name in self.__annotations__))
+
+
+class PruningTrace:
+    """What the adaptive network does with each example at every setting.
+
+    Args:
+        network: with its exit heads and predictors.
+        tokens: the examples.
+        labels: (n,), positions of their classes.
+        folder: where finished passes are kept, so that a killed run goes on; in memory only by default. Passes of other weights
+            or other examples in it are left alone and not used.
+        batch_size: examples at a time.
+        progress: show how far a pass is; by default on a terminal only.
+
+    `losses` is a function of a setting and of positions of examples, as `rf.evaluate` and `rf.tune` want it. Its columns:
+
+    - ``accuracy_drop``: 1 where only the full model is right, -1 where only the pruned one is, else 0;
+      ``accuracy_drop_clipped``: the same without the -1; ``error``;
+    - ``relative_cost``: the paper's cost; ``flops``: counted, with the overhead of heads and predictors;
+    - ``answered``: whether the top probability, ``confidence``, reaches lambda.
+    """
+
+    bounds = {"accuracy_drop": (-1.0, 1.0)}  # noqa: RUF012 - a constant of the class
+
+    def __init__(
+        self,
+        network: Network,
+        tokens: Tokens,
+        labels: IntArray,
+        *,
+        folder: str | os.PathLike[str] | None = None,
+        batch_size: int = 32,
+        progress: bool | None = None,
+    ) -> None:
+        if len(tokens) != len(labels):
+            raise InvalidInputError(f"there must be a label for each of {len(tokens)} examples; got {len(labels)}.")
+        self.network, self.tokens, self.labels = network, tokens, np.asarray(labels)
+        self._batch_size, self._progress = batch_size, progress
+        self._passes: dict[bytes, list[Passes]] = {}
+        self.examples_run = 0  # of all passes: what was not known already
+        self._last: tuple[Any, Passes] | None = None
+        digest = hashlib.sha256(f"{network.fingerprint} {tokens.fingerprint}".encode() + self.labels.tobytes())
+        self.fingerprint = digest.hexdigest()
+        self._folder = None if folder is None else Path(folder) / self.fingerprint[:16]
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._read()
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def examples(self) -> IntArray:
+        """Every position: the examples of `rf.evaluate` and `rf.tune`."""
+        return np.arange(len(self))
+
+    @property
+    def groups(self) -> dict[str, IntArray]:
+        return {"label": self.labels}
+
+    def losses(self, config: Mapping[str, Any] | Setting, examples: IntArray) -> dict[str, Array]:
+        """The columns of one setting for the examples at these positions."""
+        setting = Setting.of(config)
+        positions = np.asarray(examples)
+        full = self.passes(0.0, 0.0, positions).probabilities[:, -1].argmax(axis=1)
+        found = self.passes(setting.tau_token, setting.tau_head, positions)
+        labels = self.labels[positions]
+        layers_run = exit_layers(found.probabilities, setting.tau_layer)
+        answer = found.probabilities[np.arange(len(positions)), layers_run - 1]
+        right, full_right = answer.argmax(axis=1) == labels, full == labels
+        heads = self.network.kept_heads(setting.tau_head).sum(axis=1)
+        sizes, confidence = self.network.sizes, answer.max(axis=1)
+        operations = flops(
+            sizes, heads, found.tokens, layers_run, exits=setting.tau_layer > 0, prunes=setting.tau_token > 0
+        )
+        return {
+            "accuracy_drop": full_right.astype(np.float32) - right.astype(np.float32),
+            "accuracy_drop_clipped": full_right & ~right,
+            "error": ~right,
+            "relative_cost": relative_cost(sizes, heads, found.tokens, layers_run).astype(np.float32),
+            "flops": operations.astype(np.float32),
+            "answered": confidence >= setting.abstain,
+            "confidence": confidence.astype(np.float32),
+        }
+
+    def passes(self, tau_token: float, tau_head: float, examples: IntArray | None = None) -> Passes:
+        """Each example through all layers at these two thresholds. What is known is not run again."""
+        setting = Setting(tau_token, tau_head)
+        positions = self.examples if examples is None else np.asarray(examples)
+        tau_token = float(np.float32(tau_token))  # as torch compares it with scores
+        mask = self.network.kept_heads(setting.tau_head)
+        asked = (tau_token, mask.tobytes(), positions.tobytes())
+        if self._last is None or self._last[0] != asked:
+            known, rows = self._look_up(mask, tau_token, positions)
+            missing = positions[rows < 0]
+            if len(missing):
+                self._run(mask, tau_token, missing)
+                known, rows = self._look_up(mask, tau_token, positions)
+            assert known is not None
+            self._last = (asked, known.take(rows))
+        return self._last[1]
+
+    def fill(self, store: str | os.PathLike[str], configs: Iterable[Mapping[str, Any]]) -> Any:
+        """Write every setting into a LossStore, which `rf.calibrate` and the commands read; a killed run goes on."""
+        from riskfront.evaluation import evaluate
+
+        return evaluate(
+            self.losses, self.examples, list(configs), store=store, groups=self.groups, bounds=self.bounds, n_jobs=1
+        )
+
+    def _look_up(self, mask: Array, tau_token: float, positions: IntArray) -> tuple[Passes | None, IntArray]:
+        """What is known of these heads, and the row of each example in it, -1 where there is none."""
+        parts = self._passes.get(mask.tobytes(), [])
+        row_of = np.full(len(self), -1)
+        if not parts:
+            return None, row_of[positions]
+        if len(parts) > 1:
+            parts[:] = [Passes.joined(parts)]
+        known = parts[0]
+        fits = np.flatnonzero((known.above < tau_token) & (tau_token <= known.up_to))
+        row_of[known.examples[fits]] = fits
+        return known, row_of[positions]
+
+    def _run(self, mask: Array, tau_token: float, positions: IntArray) -> None:
+        title = f"tracing tau_token {tau_token:.4g}, {int(mask.sum())} heads"
+        with ProgressBar(title, len(positions), shown=self._progress) as bar:
+            for start in range(0, len(positions), BLOCK):
+                block = positions[start : start + BLOCK]
+                batches = self.tokens.batches(self._batch_size, block)
+                found = Passes.joined([self._batch(mask, tau_token, batch, bar) for batch in batches])
+                self._passes.setdefault(mask.tobytes(), []).append(found)
+                self._write(mask, found)
+
+    @torch.inference_mode()
+    def _batch(self, mask: Array, tau_token: float, positions: IntArray, bar: ProgressBar) -> Passes:
+        inputs = self.tokens.padded(positions, self.network.backbone.device)
+        walk = Walk(self.network, self.network.layers(mask), inputs, exits=True, prunes=True)
+        n_layers = self.network.backbone.n_layers
+        above, up_to = torch.full((len(positions),), -torch.inf), torch.full((len(positions),), torch.inf)
+        tokens, probabilities = [], []
+        for layer in range(n_layers):
+            tokens.append(walk.batch.lengths.cpu())
+            walk.step()
+            probabilities.append(walk.probabilities().cpu())
+            if layer < n_layers - 1:
+                scores = walk.importance()
+                inner = torch.ones_like(scores, dtype=torch.bool)
+                inner[walk.batch.starts] = False  # [CLS] stays whatever its score
+                owner, kept = walk.batch.owner, scores >= tau_token
+                for end, chosen, how in ((above, inner & ~kept, "amax"), (up_to, inner & kept, "amin")):
+                    end.scatter_reduce_(0, owner[chosen].cpu(), scores[chosen].cpu(), how)
+                walk.keep_tokens(kept)
+        self.examples_run += len(positions)
+        bar.advance(len(positions))
+        return Passes(
+            np.asarray(positions),
+            above.double().numpy(),
+            up_to.double().numpy(),
+            torch.stack(tokens, dim=1).numpy().astype(np.int32),
+            torch.stack(probabilities, dim=1).float().numpy(),
+        )
+
+    def _write(self, mask: Array, found: Passes) -> None:
+        if self._folder is None:
+            return
+        arrays = {name: np.ascontiguousarray(getattr(found, name)) for name in Passes.__annotations__}
+        arrays["mask"] = np.ascontiguousarray(mask)
+        name = hashlib.sha256(b"".join(arrays[key].tobytes() for key in ("mask", "examples", "above", "up_to")))
+        with written_whole(self._folder / f"{name.hexdigest()[:24]}.safetensors") as path:
+            save_file(arrays, path)
+
+    def _read(self) -> None:
+        assert self._folder is not None
+        for path in sorted(self._folder.glob("[!.]*.safetensors")):
+            try:
+                arrays = load_file(path)
+                mask = arrays.pop("mask")
+                self._passes.setdefault(mask.tobytes(), []).append(Passes(**arrays))
+            except (SafetensorError, OSError, KeyError, TypeError) as error:
+                raise StoreError(f"'{path}' must be a trace as it was written; it cannot be read ({error}).") from error
+
+
+def exit_layers(probabilities: Array, tau_layer: float) -> IntArray:
+    """(examples,), from 1: the first layer whose entropy is below the threshold, or the last.
+
+    Args:
+        probabilities: (examples, layers, classes).
+    """
+    leaves = entropies(probabilities) < tau_layer
+    leaves[:, -1] = True
+    return leaves.argmax(axis=1) + 1
+
+
+def entropies(probabilities: Array) -> Array:
+    """True entropy in nats over the last axis, as the runtime computes it."""
+    from riskfront.transformers.heads import entropy
+
+    return entropy(torch.from_numpy(np.ascontiguousarray(probabilities))).numpy()

@@ -1,0 +1,178 @@
+"""The four training steps, one after the other, each done once: fine-tuning, head scores, exit heads, token predictors."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.numpy import load_file as load_arrays
+from safetensors.numpy import save_file as save_arrays
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from riskfront.errors import InvalidInputError
+from riskfront.transformers.backbone import Backbone, load_classifier
+from riskfront.transformers.fine_tuning import FineTuning, fine_tune
+from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
+from riskfront.transformers.heads import ExitHeads, TokenPredictors
+from riskfront.transformers.importance import head_importance
+from riskfront.transformers.network import Network
+from riskfront.transformers.steps import Steps
+from riskfront.transformers.texts import LabelledTexts, TextParts
+from riskfront.transformers.tokens import Tokens, tokenize
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to train.
+
+    Args:
+        fine_tuning: of the encoder; None when the model is a classifier of these classes already.
+        heads: of exit heads and token predictors.
+        max_length: tokens of a text that are read, at most what the model can.
+        seed: of new weights, of dropout and of the order of examples.
+    """
+
+    fine_tuning: FineTuning | None = field(default_factory=FineTuning)
+    heads: HeadTraining = field(default_factory=HeadTraining)
+    max_length: int = 128
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_length < 3:
+            raise InvalidInputError(f"max_length must be at least 3: a token and two marks; got {self.max_length}.")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network and what its texts become."""
+
+    network: Network
+    tokenizer: Any
+    max_length: int
+
+    def tokens(self, texts: LabelledTexts) -> Tokens:
+        return tokens_of(self.tokenizer, texts, self.max_length)
+
+
+def train(
+    model: str | os.PathLike[str],
+    parts: TextParts,
+    folder: str | os.PathLike[str],
+    how: Training | None = None,
+    *,
+    device: str | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    progress: bool | None = None,
+) -> Trained:
+    """Train what is missing in `folder`; the same call later goes on at the first step that was not finished.
+
+    Calibration texts are not touched: a guarantee needs examples that nothing was learnt from.
+    """
+    how = how or Training()
+    name, classes = os.fspath(model), parts.train.classes
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    tokenizer = load_tokenizer(name)
+    steps = Steps(folder, say)
+
+    start = load_classifier(name, len(classes), classes=classes, seed=how.seed)
+    max_length = min(how.max_length, Backbone(start).max_length)
+    seen, held = (tokens_of(tokenizer, part, max_length) for part in (parts.train, parts.validation))
+    made_from = {
+        "model": _weights_digest(start),
+        "train": _texts_digest(seen, parts.train),
+        "fine_tuning": None if how.fine_tuning is None else asdict(how.fine_tuning),
+        "seed": how.seed,
+    }
+
+    def fine_tuned(path: Path) -> None:
+        if how.fine_tuning is not None:
+            start.to(place)
+            fine_tune(start, seen, parts.train.labels, how.fine_tuning, seed=how.seed, progress=progress)
+        start.save_pretrained(path)
+        tokenizer.save_pretrained(path)
+
+    backbone = Backbone(steps.run("1-fine-tuned", made_from, fine_tuned, lambda p: load_classifier(str(p))).to(place))
+
+    def scored(path: Path) -> None:
+        save_arrays(
+            {"head_scores": head_importance(backbone, held, parts.validation.labels, progress=progress)},
+            path / "head_scores.safetensors",
+        )
+
+    validation = {"validation": _texts_digest(held, parts.validation)}
+    scores = steps.run(
+        "2-head-scores", validation, scored, lambda p: load_arrays(p / "head_scores.safetensors")["head_scores"]
+    )
+
+    def exits_trained(path: Path) -> None:
+        found = train_exit_heads(
+            backbone,
+            (seen, parts.train.labels),
+            (held, parts.validation.labels),
+            how.heads,
+            seed=how.seed,
+            progress=progress,
+        )
+        save_file(found.state_dict(), path / "exit_heads.safetensors")
+
+    exits = steps.run(
+        "3-exit-heads",
+        {"epochs": how.heads.epochs, "batch_size": how.heads.batch_size, "learning_rate": how.heads.learning_rate},
+        exits_trained,
+        lambda p: _loaded(
+            ExitHeads(backbone.n_layers, backbone.width, backbone.n_classes), p / "exit_heads.safetensors"
+        ),
+    )
+
+    def predictors_trained(path: Path) -> None:
+        found = train_token_predictors(
+            backbone, seen, parts.train.labels, how.heads, seed=how.seed, progress=progress
+        )
+        save_file(found.state_dict(), path / "predictors.safetensors")
+
+    predictors = steps.run(
+        "4-token-predictors",
+        {"rows": how.heads.token_rows, "epochs": how.heads.token_epochs},
+        predictors_trained,
+        lambda p: _loaded(TokenPredictors(backbone.n_layers, backbone.width), p / "predictors.safetensors"),
+    )
+    network = Network(backbone, scores, exits.to(place), predictors.to(place))
+    return Trained(network, tokenizer, max_length)
+
+
+def load_tokenizer(name: str) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(name)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InvalidInputError(f"'{name}' must hold a tokenizer; it cannot be read: {reason}") from error
+
+
+def tokens_of(tokenizer: Any, texts: LabelledTexts, max_length: int) -> Tokens:
+    both = texts.first if texts.second is None else list(zip(texts.first, texts.second, strict=True))
+    return tokenize(tokenizer, both, max_length)
+
+
+def _loaded(module: Any, path: Path) -> Any:
+    assert isinstance(module, nn.Module)
+    module.load_state_dict(load_file(path))
+    return module.eval()
+
+
+def _weights_digest(model: nn.Module) -> str:
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(name.encode() + value.contiguous().cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _texts_digest(tokens: Tokens, texts: LabelledTexts) -> str:
+    return hashlib.sha256(tokens.fingerprint.encode() + texts.labels.tobytes()).hexdigest()
