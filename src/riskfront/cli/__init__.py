@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from riskfront.cli import models, tables
+from riskfront.cli import adaptive, models, tables
 from riskfront.errors import RiskfrontError
 from riskfront.version import __version__
 
@@ -42,8 +42,10 @@ for command in (
     models.tune,
     models.evaluate,
     models.demo,
+    adaptive.accelerate,
 ):
     app.command()(command)
+app.add_typer(adaptive.steps, name="transformers")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

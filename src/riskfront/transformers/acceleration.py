@@ -125,7 +125,7 @@ def certify(
     thresholds = thresholds_of(trained, parts.validation, plan)
     trace = trace_of(trained, parts.calibration, target, plan, progress=progress)
     space = thresholds.space
-    budget = len(list(space.grid())) if plan.search == "grid" else plan.budget
+    budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
     say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
     certificate = tune(
         trace.losses,
@@ -141,9 +141,7 @@ def certify(
         method=plan.method,
         progress=progress,
     )
-    found = AdaptiveClassifier(
-        trained.network, trained.tokenizer, parts.train.classes, trained.max_length, certificate
-    )
+    found = AdaptiveClassifier(trained.network, trained.tokenizer, trained.classes, trained.max_length, certificate)
     found.save_pretrained(target)
     return found
 
@@ -168,7 +166,7 @@ def trace_of(
     return PruningTrace(
         trained.network,
         trained.tokens(texts),
-        texts.labels,
+        texts.reordered(trained.classes).labels,
         folder=folder / "traces",
         batch_size=plan.batch_size,
         progress=progress,

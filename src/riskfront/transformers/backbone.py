@@ -179,7 +179,10 @@ class Backbone:
         with torch.no_grad():
             weight = torch.cat([part.weight[rows] for part in parts])
             bias = torch.cat([part.bias[rows] for part in parts])
-            out = (module.attention.output.dense.weight[:, rows].contiguous(), module.attention.output.dense.bias.detach())
+            out = (
+                module.attention.output.dense.weight[:, rows].contiguous(),
+                module.attention.output.dense.bias.detach(),
+            )
         return Layer(
             (weight, bias) if kept.any() else None,
             out,
@@ -227,7 +230,9 @@ def load_classifier(
     try:
         config = AutoConfig.from_pretrained(name)
     except Exception as error:
-        raise InvalidInputError(f"'{name}' must be the folder or the hub name of a model; {_one_line(error)}") from error
+        raise InvalidInputError(
+            f"'{name}' must be the folder or the hub name of a model; {_one_line(error)}"
+        ) from error
     if n_classes is not None:
         config.num_labels = n_classes
     if classes is not None:

@@ -40,7 +40,7 @@ class Answers:
 
     probabilities: Array
     layers_run: IntArray
-    tokens: IntArray
+    tokens: Array
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,9 @@ class AdaptiveClassifier:
                 raise ValueError(f"format {about['format']}")
             classes, max_length, setting = tuple(about["classes"]), int(about["max_length"]), about["setting"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error}).") from error
+            raise StoreError(
+                f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error})."
+            ) from error
         from transformers import AutoTokenizer
 
         file = source / "certificate.json"
@@ -188,5 +190,7 @@ def load_network(folder: Path, *, device: str | None = None) -> Network:
             part = {key.removeprefix(f"{name}."): tensors[key] for key in tensors if key.startswith(f"{name}.")}
             module.load_state_dict(part)
     except (SafetensorError, OSError, KeyError, RuntimeError) as error:
-        raise StoreError(f"'{folder}' must hold the heads of its model; adaptive.safetensors says no ({error}).") from error
+        raise StoreError(
+            f"'{folder}' must hold the heads of its model; adaptive.safetensors says no ({error})."
+        ) from error
     return Network(backbone, scores, exit_heads.to(place).eval(), predictors.to(place).eval())

@@ -35,9 +35,7 @@ def relative_cost(sizes: Sizes, heads: IntArray, tokens: IntArray, layers_run: I
     return _sum_of_first(squared, layers_run) / whole
 
 
-def flops(
-    sizes: Sizes, heads: IntArray, tokens: IntArray, layers_run: IntArray, *, exits: bool, prunes: bool
-) -> Array:
+def flops(sizes: Sizes, heads: IntArray, tokens: IntArray, layers_run: IntArray, *, exits: bool, prunes: bool) -> Array:
     """Floating-point operations of each example; a multiplication and an addition are two.
 
     Counted: projections, attention, feed-forward, the classifier or the exit heads up to the one that answers, and token
@@ -49,7 +47,9 @@ def flops(
     """
     n = tokens.astype(np.float64)
     kept_width = heads * sizes.head_size
-    layer = 2 * n * 4 * sizes.width * kept_width + 2 * n**2 * 2 * kept_width + 2 * n * 2 * sizes.width * sizes.inner_width
+    layer = (
+        2 * n * 4 * sizes.width * kept_width + 2 * n**2 * 2 * kept_width + 2 * n * 2 * sizes.width * sizes.inner_width
+    )
     total = _sum_of_first(layer, layers_run)
     seen = np.arange(1, sizes.n_layers + 1) * sizes.width
     last = layers_run == sizes.n_layers

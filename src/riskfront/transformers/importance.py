@@ -41,7 +41,9 @@ def head_importance(
                 torch.nn.functional.cross_entropy(logits, wanted, reduction="sum").backward()
                 for j, outputs in caught.items():
                     assert outputs.grad is not None
-                    product = (outputs * outputs.grad).detach().view(len(batch), -1, backbone.n_heads, backbone.head_size)
+                    product = (
+                        (outputs * outputs.grad).detach().view(len(batch), -1, backbone.n_heads, backbone.head_size)
+                    )
                     total[j] += product.sum(dim=(1, 3)).abs().double().sum(dim=0).cpu()
                 backbone.model.zero_grad(set_to_none=True)
                 bar.advance(len(batch))
@@ -55,8 +57,8 @@ def head_importance(
 def token_importance(backbone: Backbone, inputs: dict[str, Tensor], labels: Tensor) -> tuple[Tensor, list[Tensor]]:
     """One pass through the model: the scores r of a padded batch, and the states after every layer, both packed.
 
-    r_l = || df(x, y)/de_l * e_l ||_2, scaled to a sum of one over each example; f is the probability of the true class y and e_l
-    the word embedding of token l. The gradient of log f is the same up to that scale, and does not vanish where f is near 1.
+    r_l = || df(x, y)/de_l * e_l ||_2, scaled to a sum of one over each example; f is the probability of the true class y and
+    e_l the word embedding of token l. The gradient of log f is the same up to that scale, and stays where f is near 1.
     """
     base = backbone.model.base_model
     words = base.embeddings.word_embeddings(inputs["input_ids"]).detach().requires_grad_()
@@ -76,5 +78,3 @@ def token_importance(backbone: Backbone, inputs: dict[str, Tensor], labels: Tens
     scores = (gradient * words).detach().double().norm(dim=2) * mask
     scores = scores / scores.sum(dim=1, keepdim=True).clamp_min(1e-300)
     return scores[mask].float(), [states.detach()[mask] for states in found.hidden_states[1:]]
-
-

@@ -37,6 +37,11 @@ class LabelledTexts:
     def __len__(self) -> int:
         return len(self.first)
 
+    def reordered(self, classes: tuple[Label, ...]) -> LabelledTexts:
+        """The same labels as positions in another order of the same classes."""
+        place = np.array([classes.index(label) for label in self.classes], dtype=np.int64)
+        return replace(self, labels=place[self.labels], classes=classes)
+
     def take(self, positions: IntArray) -> LabelledTexts:
         second = None if self.second is None else [self.second[i] for i in positions]
         return replace(self, first=[self.first[i] for i in positions], second=second, labels=self.labels[positions])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from riskfront.arrays import IntArray
+from riskfront.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
 
 
@@ -25,8 +25,8 @@ class Tokens:
         padding: the number of the padding token.
     """
 
-    ids: Sequence[IntArray]
-    types: Sequence[IntArray] | None
+    ids: Sequence[Array]
+    types: Sequence[Array] | None
     padding: int
 
     def __len__(self) -> int:
@@ -96,18 +96,21 @@ def tokenize(tokenizer: Any, texts: Sequence[str] | Sequence[tuple[str, str]], m
         )
         if not fine or isinstance(text, tuple | list) != pairs:
             raise InvalidInputError(f"texts must be all texts or all pairs of texts; number {i} is {text!r:.60}.")
-        if not all(part.strip() for part in (text if pairs else (text,))):
+        if not all(str(part).strip() for part in (text if pairs else (text,))):
             raise InvalidInputError(f"every text must have at least one character; number {i} is empty.")
     inputs = [[text[0] for text in texts], [text[1] for text in texts]] if pairs else [list(texts)]
     found = tokenizer(*inputs, truncation=True, max_length=max_length, verbose=False)
     ids = [np.asarray(values, dtype=np.int32) for values in found["input_ids"]]
     full = sum(len(values) >= max_length for values in ids)
     if full:
-        cut = tokenizer(*[[part[i] for i, v in enumerate(ids) if len(v) >= max_length] for part in inputs], verbose=False)
+        cut = tokenizer(
+            *[[part[i] for i, v in enumerate(ids) if len(v) >= max_length] for part in inputs], verbose=False
+        )
         n_cut = sum(len(values) > max_length for values in cut["input_ids"])
         if n_cut:
             warnings.warn(
-                f"{n_cut} of {len(ids)} texts are longer than {max_length} tokens; what is beyond is not read.", stacklevel=2
+                f"{n_cut} of {len(ids)} texts are longer than {max_length} tokens; what is beyond is not read.",
+                stacklevel=2,
             )
     types = found.get("token_type_ids")
     types = None if types is None else [np.asarray(values, dtype=np.int8) for values in types]

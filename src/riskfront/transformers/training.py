@@ -23,7 +23,7 @@ from riskfront.transformers.heads import ExitHeads, TokenPredictors
 from riskfront.transformers.importance import head_importance
 from riskfront.transformers.network import Network
 from riskfront.transformers.steps import Steps
-from riskfront.transformers.texts import LabelledTexts, TextParts
+from riskfront.transformers.texts import Label, LabelledTexts, TextParts
 from riskfront.transformers.tokens import Tokens, tokenize
 
 
@@ -32,13 +32,15 @@ class Training:
     """How to train.
 
     Args:
-        fine_tuning: of the encoder; None when the model is a classifier of these classes already.
+        fine_tuning: of the encoder; not needed when the model is a classifier of these classes already.
+        again: fine-tune such a classifier too.
         heads: of exit heads and token predictors.
         max_length: tokens of a text that are read, at most what the model can.
         seed: of new weights, of dropout and of the order of examples.
     """
 
-    fine_tuning: FineTuning | None = field(default_factory=FineTuning)
+    fine_tuning: FineTuning = field(default_factory=FineTuning)
+    again: bool = False
     heads: HeadTraining = field(default_factory=HeadTraining)
     max_length: int = 128
     seed: int = 0
@@ -50,9 +52,10 @@ class Training:
 
 @dataclass(frozen=True)
 class Trained:
-    """A network and what its texts become."""
+    """A network, the order of its classes, and what its texts become."""
 
     network: Network
+    classes: tuple[Label, ...]
     tokenizer: Any
     max_length: int
 
@@ -75,25 +78,28 @@ def train(
     Calibration texts are not touched: a guarantee needs examples that nothing was learnt from.
     """
     how = how or Training()
-    name, classes = os.fspath(model), parts.train.classes
+    name = os.fspath(model)
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     tokenizer = load_tokenizer(name)
     steps = Steps(folder, say)
 
-    start = load_classifier(name, len(classes), classes=classes, seed=how.seed)
+    known = None if how.again else known_classes(name, parts.train.classes)
+    classes = known or parts.train.classes
+    training, validation = (part.reordered(classes) for part in (parts.train, parts.validation))
+    start = load_classifier(name, len(classes), classes=None if known else classes, seed=how.seed)
     max_length = min(how.max_length, Backbone(start).max_length)
-    seen, held = (tokens_of(tokenizer, part, max_length) for part in (parts.train, parts.validation))
+    seen, held = (tokens_of(tokenizer, part, max_length) for part in (training, validation))
     made_from = {
         "model": _weights_digest(start),
-        "train": _texts_digest(seen, parts.train),
-        "fine_tuning": None if how.fine_tuning is None else asdict(how.fine_tuning),
+        "train": _texts_digest(seen, training),
+        "fine_tuning": None if known else asdict(how.fine_tuning),
         "seed": how.seed,
     }
 
     def fine_tuned(path: Path) -> None:
-        if how.fine_tuning is not None:
+        if known is None:
             start.to(place)
-            fine_tune(start, seen, parts.train.labels, how.fine_tuning, seed=how.seed, progress=progress)
+            fine_tune(start, seen, training.labels, how.fine_tuning, seed=how.seed, progress=progress)
         start.save_pretrained(path)
         tokenizer.save_pretrained(path)
 
@@ -101,20 +107,20 @@ def train(
 
     def scored(path: Path) -> None:
         save_arrays(
-            {"head_scores": head_importance(backbone, held, parts.validation.labels, progress=progress)},
+            {"head_scores": head_importance(backbone, held, validation.labels, progress=progress)},
             path / "head_scores.safetensors",
         )
 
-    validation = {"validation": _texts_digest(held, parts.validation)}
+    held_out = {"validation": _texts_digest(held, validation)}
     scores = steps.run(
-        "2-head-scores", validation, scored, lambda p: load_arrays(p / "head_scores.safetensors")["head_scores"]
+        "2-head-scores", held_out, scored, lambda p: load_arrays(p / "head_scores.safetensors")["head_scores"]
     )
 
     def exits_trained(path: Path) -> None:
         found = train_exit_heads(
             backbone,
-            (seen, parts.train.labels),
-            (held, parts.validation.labels),
+            (seen, training.labels),
+            (held, validation.labels),
             how.heads,
             seed=how.seed,
             progress=progress,
@@ -131,9 +137,7 @@ def train(
     )
 
     def predictors_trained(path: Path) -> None:
-        found = train_token_predictors(
-            backbone, seen, parts.train.labels, how.heads, seed=how.seed, progress=progress
-        )
+        found = train_token_predictors(backbone, seen, training.labels, how.heads, seed=how.seed, progress=progress)
         save_file(found.state_dict(), path / "predictors.safetensors")
 
     predictors = steps.run(
@@ -143,7 +147,26 @@ def train(
         lambda p: _loaded(TokenPredictors(backbone.n_layers, backbone.width), p / "predictors.safetensors"),
     )
     network = Network(backbone, scores, exits.to(place), predictors.to(place))
-    return Trained(network, tokenizer, max_length)
+    return Trained(network, classes, tokenizer, max_length)
+
+
+def known_classes(name: str, classes: tuple[Label, ...]) -> tuple[Label, ...] | None:
+    """The order of the classes in a model that is a classifier of them already; None when it is not."""
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(name)
+    except Exception:  # load_classifier says what is wrong
+        return None
+    if not any(kind.endswith("ForSequenceClassification") for kind in config.architectures or ()):
+        return None
+    if config.num_labels != len(classes):
+        return None
+    named = [config.id2label[i] for i in range(len(classes))]
+    if all(label == f"LABEL_{i}" for i, label in enumerate(named)):  # nobody named them: their order must do
+        return classes
+    by_name = {str(label): label for label in classes}
+    return tuple(by_name[label] for label in named) if by_name.keys() == set(named) else None
 
 
 def load_tokenizer(name: str) -> Any:

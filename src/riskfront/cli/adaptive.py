@@ -1,0 +1,277 @@
+"""Commands of the adaptive Transformer: accelerate does everything, the others one step of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import riskfront as rf
+from riskfront.cli.options import (
+    Delta,
+    Goals,
+    Json,
+    Limits,
+    MethodName,
+    Out,
+    PValue,
+    Seed,
+    parse_number,
+    parse_problem,
+    show,
+)
+from riskfront.errors import InvalidInputError
+from riskfront.files import write_text
+from riskfront.terminal import make_console
+
+if TYPE_CHECKING:
+    from riskfront.transformers import Plan, TextParts, Trained
+
+Model = Annotated[str, typer.Option(help="Folder or hub name of an encoder of the BERT class.")]
+Data = Annotated[str, typer.Option(help="Parquet or CSV with text (or text_a, text_b), label and perhaps split.")]
+Folder = Annotated[Path, typer.Option("--out", help="Folder for everything that is made; go on in it later.")]
+TrainRows = Annotated[int, typer.Option(min=0, help="Rows to train on; 0 for all.")]
+ValidationRows = Annotated[int, typer.Option(min=1, help="Rows to score heads and thresholds on.")]
+CalibrationRows = Annotated[int, typer.Option(min=0, help="Rows to calibrate on; 0 for all.")]
+Epochs = Annotated[int, typer.Option(min=1, help="Of fine-tuning.")]
+LearningRate = Annotated[float, typer.Option(help="Of fine-tuning.")]
+MaxLength = Annotated[int, typer.Option(help="Tokens of a text that are read.")]
+TokenRows = Annotated[int, typer.Option(min=1, help="Rows that token predictors learn from.")]
+HeadThresholds = Annotated[int, typer.Option(min=1, help="Head thresholds; 1 for no head pruning.")]
+TokenThresholds = Annotated[int, typer.Option(min=1, help="Token thresholds; 1 for no token pruning.")]
+ExitThresholds = Annotated[int, typer.Option(min=1, help="Exit thresholds; 1 for no early exit.")]
+Abstain = Annotated[str, typer.Option(help="Values of lambda, such as 0,0.8,0.9: no answer below that probability.")]
+SearchName = Annotated[str, typer.Option(help="grid, random, optuna, parego or guided.")]
+Budget = Annotated[int, typer.Option(min=1, help="Settings to try, if the search is not the grid.")]
+Device = Annotated[str, typer.Option(help="Such as cuda; by default CUDA where there is one.")]
+
+steps = typer.Typer(help="The steps of accelerate, one by one.", no_args_is_help=True)
+
+
+def accelerate(
+    model: Model,
+    data: Data,
+    limit: Limits,
+    out: Folder,
+    minimize: Goals = ["relative_cost"],  # noqa: B006
+    maximize: Goals = [],  # noqa: B006
+    delta: Delta = 0.1,
+    p_value: PValue = "auto",
+    method: MethodName = "pareto-testing",
+    search: SearchName = "grid",
+    budget: Budget = 200,
+    seed: Seed = 0,
+    train_rows: TrainRows = 0,
+    validation_rows: ValidationRows = 1000,
+    calibration_rows: CalibrationRows = 0,
+    epochs: Epochs = 1,
+    learning_rate: LearningRate = 5e-5,
+    max_length: MaxLength = 128,
+    token_rows: TokenRows = 4000,
+    head_thresholds: HeadThresholds = 18,
+    token_thresholds: TokenThresholds = 20,
+    exit_thresholds: ExitThresholds = 18,
+    abstain: Abstain = "0",
+    device: Device = "",
+    as_json: Json = False,
+) -> int:
+    """Make a text classifier faster with a bound on what it loses: train, trace, certify."""
+    problem = parse_problem(limit, minimize, maximize, delta, p_value)
+    from riskfront.transformers.acceleration import Grid, Plan, check_problem
+
+    check_problem(problem)
+    grid = Grid(head_thresholds, token_thresholds, exit_thresholds, _numbers(abstain))
+    plan = Plan(
+        training=_training(epochs, learning_rate, max_length, token_rows, seed),
+        rows=_rows(train_rows, validation_rows, calibration_rows),
+        grid=grid,
+        method=method,
+        search=search,
+        budget=budget,
+        seed=seed,
+    )
+    trained, parts = _trained(model, data, out, plan, device, quiet=as_json)
+    return _certified(trained, parts, problem, out, plan, as_json)
+
+
+@steps.command()
+def train(
+    model: Model,
+    data: Data,
+    out: Folder,
+    seed: Seed = 0,
+    train_rows: TrainRows = 0,
+    validation_rows: ValidationRows = 1000,
+    epochs: Epochs = 1,
+    learning_rate: LearningRate = 5e-5,
+    max_length: MaxLength = 128,
+    token_rows: TokenRows = 4000,
+    device: Device = "",
+) -> int:
+    """Fine-tune, score heads, train exit heads and token predictors; finished steps are kept."""
+    from riskfront.transformers import AdaptiveClassifier, Plan
+
+    plan = Plan(
+        training=_training(epochs, learning_rate, max_length, token_rows, seed),
+        rows=_rows(train_rows, validation_rows, 0),
+        seed=seed,
+    )
+    trained, _ = _trained(model, data, out, plan, device, quiet=False)
+    AdaptiveClassifier(trained.network, trained.tokenizer, trained.classes, trained.max_length).save_pretrained(out)
+    make_console().print(f"Wrote {out}", markup=False, style="dim")
+    return 0
+
+
+@steps.command()
+def trace(
+    folder: Annotated[Path, typer.Argument(help="What train or accelerate wrote.")],
+    data: Data,
+    store: Annotated[str, typer.Option(help="Store to fill; then: riskfront calibrate STORE.")],
+    seed: Seed = 0,
+    validation_rows: ValidationRows = 1000,
+    calibration_rows: CalibrationRows = 0,
+    head_thresholds: HeadThresholds = 18,
+    token_thresholds: TokenThresholds = 20,
+    exit_thresholds: ExitThresholds = 18,
+    abstain: Abstain = "0",
+    device: Device = "",
+) -> int:
+    """Trace every setting of a trained classifier on the calibration rows, into a store of losses."""
+    from riskfront.transformers import Grid, Plan
+    from riskfront.transformers.acceleration import thresholds_of, trace_of
+
+    grid = Grid(head_thresholds, token_thresholds, exit_thresholds, _numbers(abstain))
+    plan = Plan(rows=_rows(0, validation_rows, calibration_rows), grid=grid, seed=seed)
+    trained, parts = _loaded(folder, data, plan, device)
+    space = thresholds_of(trained, parts.validation, plan).space
+    found = trace_of(trained, parts.calibration, folder, plan)
+    table = found.fill(store, space.grid(1))
+    make_console().print(f"{table.n_configs:,} settings x {table.n_examples:,} texts in {store}", markup=False)
+    return 0
+
+
+@steps.command()
+def certify(
+    folder: Annotated[Path, typer.Argument(help="What train or accelerate wrote; the certificate goes into it.")],
+    data: Data,
+    limit: Limits,
+    minimize: Goals = ["relative_cost"],  # noqa: B006
+    maximize: Goals = [],  # noqa: B006
+    delta: Delta = 0.1,
+    p_value: PValue = "auto",
+    method: MethodName = "pareto-testing",
+    search: SearchName = "grid",
+    budget: Budget = 200,
+    seed: Seed = 0,
+    validation_rows: ValidationRows = 1000,
+    calibration_rows: CalibrationRows = 0,
+    head_thresholds: HeadThresholds = 18,
+    token_thresholds: TokenThresholds = 20,
+    exit_thresholds: ExitThresholds = 18,
+    abstain: Abstain = "0",
+    device: Device = "",
+    as_json: Json = False,
+) -> int:
+    """Find and certify the thresholds of a trained classifier."""
+    problem = parse_problem(limit, minimize, maximize, delta, p_value)
+    from riskfront.transformers.acceleration import Grid, Plan, check_problem
+
+    check_problem(problem)
+    grid = Grid(head_thresholds, token_thresholds, exit_thresholds, _numbers(abstain))
+    rows = _rows(0, validation_rows, calibration_rows)
+    plan = Plan(rows=rows, grid=grid, method=method, search=search, budget=budget, seed=seed)
+    trained, parts = _loaded(folder, data, plan, device)
+    return _certified(trained, parts, problem, folder, plan, as_json)
+
+
+@steps.command()
+def predict(
+    folder: Annotated[Path, typer.Argument(help="What accelerate wrote.")],
+    data: Annotated[str, typer.Option(help="Parquet or CSV with text, or text_a and text_b.")],
+    out: Out = None,
+    device: Device = "",
+) -> int:
+    """Classify texts at the certified setting, into a CSV file or onto the screen."""
+    from riskfront.transformers import AdaptiveClassifier, read_texts
+
+    frame = read_texts(data)
+    classifier = AdaptiveClassifier.from_pretrained(folder, device=device or None)
+    if {"text_a", "text_b"} <= set(frame.columns):
+        texts: Any = list(zip(frame["text_a"], frame["text_b"], strict=True))
+    elif "text" in frame.columns:
+        texts = frame["text"].tolist()
+    else:
+        raise InvalidInputError(f"data must have a column 'text', or 'text_a' and 'text_b'; got {list(frame.columns)}.")
+    answers = frame.assign(prediction=classifier.predict(texts))
+    if out is None:
+        print(answers[["prediction"]].to_csv(index=False), end="")
+    else:
+        write_text(out, answers.to_csv(index=False))
+    return 0
+
+
+def _training(epochs: int, learning_rate: float, max_length: int, token_rows: int, seed: int) -> Any:
+    from riskfront.transformers import FineTuning, HeadTraining, Training
+
+    return Training(
+        FineTuning(epochs=epochs, learning_rate=learning_rate),
+        heads=HeadTraining(token_rows=token_rows),
+        max_length=max_length,
+        seed=seed,
+    )
+
+
+def _rows(train: int, validation: int, calibration: int) -> Any:
+    from riskfront.transformers import Rows
+
+    return Rows(train or None, validation, calibration or None)
+
+
+def _trained(model: str, data: str, out: Path, plan: Plan, device: str, *, quiet: bool) -> tuple[Trained, TextParts]:
+    from riskfront.transformers import read_parts
+    from riskfront.transformers import train as train_steps
+
+    parts = read_parts(data, plan)
+    say = _silent if quiet else _say
+    progress = False if quiet else None
+    folder = out / "training"
+    return train_steps(model, parts, folder, plan.training, device=device or None, say=say, progress=progress), parts
+
+
+def _loaded(folder: Path, data: str, plan: Plan, device: str) -> tuple[Trained, TextParts]:
+    from riskfront.transformers import AdaptiveClassifier, Trained, read_parts
+
+    parts = read_parts(data, plan)
+    found = AdaptiveClassifier.from_pretrained(folder, device=device or None)
+    if set(found.classes) != set(parts.train.classes):
+        raise InvalidInputError(
+            f"the data must have the classes of the model, {list(found.classes)}; got {list(parts.train.classes)}."
+        )
+    return Trained(found.network, found.classes, found.tokenizer, found.max_length), parts
+
+
+def _certified(trained: Trained, parts: TextParts, problem: rf.Problem, folder: Path, plan: Plan, as_json: bool) -> int:
+    from riskfront.transformers.acceleration import certify as certify_step
+
+    say = _silent if as_json else _say
+    found = certify_step(trained, parts, problem, folder, plan, say=say, progress=False if as_json else None)
+    certificate = found.certificate
+    assert certificate is not None
+    show(certificate, as_json, written=[folder])
+    return 0 if certificate and certificate.guaranteed else 1
+
+
+def _say(line: str) -> None:
+    make_console().print(line, markup=False, style="dim")
+
+
+def _silent(line: str) -> None:
+    pass
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    values = tuple(sorted({parse_number(part, "--abstain") for part in text.split(",") if part.strip()}))
+    if not values or not all(0 <= value <= 1 for value in values):
+        raise InvalidInputError(f"--abstain must hold numbers from 0 to 1, such as 0,0.8,0.9; got {text!r}.")
+    return values
