@@ -18,7 +18,7 @@ from riskfront.arrays import Array, IntArray
 from riskfront.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
 from riskfront.files import write_text
-from riskfront.transformers.backbone import Backbone, load_classifier
+from riskfront.transformers.backbone import Backbone, load_classifier, quiet
 from riskfront.transformers.heads import ExitHeads, TokenPredictors, entropy
 from riskfront.transformers.network import Network, Walk
 from riskfront.transformers.setting import Setting
@@ -171,7 +171,8 @@ class AdaptiveClassifier:
 
 
 def save_network(network: Network, folder: Path) -> None:
-    network.backbone.model.save_pretrained(folder)
+    with quiet():
+        network.backbone.model.save_pretrained(folder)
     tensors = {"head_scores": torch.from_numpy(np.ascontiguousarray(network.head_scores))}
     for name, module in (("exit_heads", network.exit_heads), ("predictors", network.predictors)):
         tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers.backbone import Backbone, load_classifier
+from riskfront.transformers.backbone import Backbone, load_classifier, quiet
 from riskfront.transformers.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
 from riskfront.transformers.heads import ExitHeads, TokenPredictors
@@ -100,7 +100,8 @@ def train(
         if known is None:
             start.to(place)
             fine_tune(start, seen, training.labels, how.fine_tuning, seed=how.seed, progress=progress)
-        start.save_pretrained(path)
+        with quiet():
+            start.save_pretrained(path)
         tokenizer.save_pretrained(path)
 
     backbone = Backbone(steps.run("1-fine-tuned", made_from, fine_tuned, lambda p: load_classifier(str(p))).to(place))
@@ -184,8 +185,7 @@ def tokens_of(tokenizer: Any, texts: LabelledTexts, max_length: int) -> Tokens:
     return tokenize(tokenizer, both, max_length)
 
 
-def _loaded(module: Any, path: Path) -> Any:
-    assert isinstance(module, nn.Module)
+def _loaded(module: nn.Module, path: Path) -> Any:
     module.load_state_dict(load_file(path))
     return module.eval()
 
