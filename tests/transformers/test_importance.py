@@ -43,7 +43,7 @@ def test_head_importance_is_the_product_of_projected_outputs_and_their_gradients
         hooks = []
         for j, layer in enumerate(model.base_model.encoder.layer):
 
-            def split(module: Any, inputs: Any, output: torch.Tensor, j: int = j) -> torch.Tensor:
+            def split(module: Any, inputs: Any, output: torch.Tensor, j: int = j, caught: Any = caught) -> torch.Tensor:
                 parts = []
                 for w in range(4):
                     columns = slice(8 * w, 8 * (w + 1))

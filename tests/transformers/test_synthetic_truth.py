@@ -45,7 +45,9 @@ def test_pruning_half_of_the_tokens_keeps_the_signal(network: Network, traced: P
     assert np.mean(chance) < 0.5
 
 
-def test_accuracy_stays_where_random_dropping_loses_it(traced: PruningTrace, network: Network, tau_token: float) -> None:
+def test_accuracy_stays_where_random_dropping_loses_it(
+    traced: PruningTrace, network: Network, tau_token: float
+) -> None:
     columns = traced.losses(Setting(tau_token), traced.examples)
     full = traced.losses(Setting(), traced.examples)
     assert full["error"].mean() < 0.03

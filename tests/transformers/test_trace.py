@@ -105,7 +105,8 @@ def wild(network: Network, data: Any) -> PruningTrace:
 
 
 @pytest.mark.parametrize(
-    "setting", [Setting(0.3, 0.25, 0.4), Setting(tau_head=1.0), Setting(1.0, 1.0, 2.0, 0.6), Setting(0.05, 0, 0.4, 0.999)]
+    "setting",
+    [Setting(0.3, 0.25, 0.4), Setting(tau_head=1.0), Setting(1.0, 1.0, 2.0, 0.6), Setting(0.05, 0, 0.4, 0.999)],
 )
 def test_columns_by_their_definitions(network: Network, wild: PruningTrace, setting: Setting) -> None:
     chosen = np.arange(150, 20, -7)

@@ -40,7 +40,12 @@ def make_tokenizer() -> Any:
         special_tokens=[("[CLS]", words["[CLS]"]), ("[SEP]", words["[SEP]"])],
     )
     return PreTrainedTokenizerFast(
-        tokenizer_object=raw, pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]", unk_token="[UNK]"
+        tokenizer_object=raw,
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        unk_token="[UNK]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -230,6 +231,9 @@ def load_classifier(
     so many classes."""
     from transformers import AutoConfig, AutoModelForSequenceClassification
 
+    looks_local = name.startswith(("/", ".", "~")) or name.endswith("/") or name.count("/") > 1
+    if looks_local and not Path(name).is_dir():
+        raise InvalidInputError(f"the model must be a folder or a hub name; there is no folder '{name}'.")
     try:
         config = AutoConfig.from_pretrained(name)
     except Exception as error:
@@ -240,8 +244,7 @@ def load_classifier(
     if n_classes is not None:
         config.num_labels = n_classes
     if classes is not None:
-        config.id2label = {i: str(label) for i, label in enumerate(classes)}
-        config.label2id = {str(label): i for i, label in enumerate(classes)}
+        name_classes(config, classes)
     try:
         with quiet(), torch.random.fork_rng():
             torch.manual_seed(seed)  # of the new head
@@ -253,6 +256,21 @@ def load_classifier(
             "the model must be an encoder of the BERT class (BERT, RoBERTa, ELECTRA, MiniLM and their like) with weights in "
             f"safetensors format; '{name}' cannot be read as one: {_one_line(error)}"
         ) from error
+
+
+def name_classes(config: Any, classes: tuple[Any, ...]) -> None:
+    config.id2label = {i: str(label) for i, label in enumerate(classes)}
+    config.label2id = {str(label): i for i, label in enumerate(classes)}
+
+
+def pick_device(name: str | None) -> torch.device:
+    """The device of this name, or CUDA where there is one."""
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InvalidInputError(f"device must be one that torch can use here, such as cpu; got {name!r}.") from error
+    return device
 
 
 @contextmanager

@@ -40,6 +40,10 @@ class HeadTraining:
         for name in ("epochs", "token_epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        if self.token_rows is not None and self.token_rows < 1:
+            raise InvalidInputError(f"token_rows must be at least 1, or None for all; got {self.token_rows}.")
+        if not self.learning_rate > 0:
+            raise InvalidInputError(f"learning_rate must be above 0; got {self.learning_rate}.")
 
 
 def train_token_predictors(

@@ -66,7 +66,8 @@ def read_texts(source: str | os.PathLike[str] | pd.DataFrame) -> pd.DataFrame:
     if path.is_file():
         try:
             if path.suffix.lower() in (".csv", ".tsv"):
-                return pd.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",", keep_default_na=True)
+                as_text = dict.fromkeys(("text", "text_a", "text_b"), str)  # "NA" and "2024" are texts too
+                return pd.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",", converters=as_text)
             return pd.read_parquet(path)
         except Exception as error:
             raise StoreError(f"'{path}' must be a Parquet or CSV file; it cannot be read as one ({error}).") from error
@@ -152,6 +153,8 @@ def _labels(values: pd.Series[Any]) -> tuple[tuple[Label, ...], IntArray]:
             f"every row must have a label; {int(values.isna().sum())} have none, the first is row "
             f"{int(np.argmax(values.isna().to_numpy()))}. Remove those rows."
         )
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InvalidInputError("labels must be finite numbers or texts; got an infinite one.")
     if values.dtype.kind == "f" and (values == values.round()).all():
         values = values.astype(np.int64)  # a CSV file with 0.0 and 1.0
     try:
