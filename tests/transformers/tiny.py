@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from riskfront.transformers import FineTuning, Tokens, fine_tune, tokenize
-from riskfront.transformers.backbone import quiet
+from riskfront.transformers.backbone import name_classes, quiet
 
 SIGNALS = ("blue", "green", "red")  # also the names of the classes
 NOISE = tuple(f"noise{i}" for i in range(40))
@@ -70,8 +70,8 @@ def make_pairs(n: int, seed: int) -> pd.DataFrame:
     )
 
 
-def tokens_and_labels(frame: pd.DataFrame, names: tuple[str, ...] = SIGNALS) -> tuple[Tokens, np.ndarray]:
-    labels = frame["label"].map({name: i for i, name in enumerate(names)}).to_numpy(dtype=np.int64)
+def tokens_and_labels(frame: pd.DataFrame) -> tuple[Tokens, np.ndarray]:
+    labels = frame["label"].map({name: i for i, name in enumerate(SIGNALS)}).to_numpy(dtype=np.int64)
     return tokenize(make_tokenizer(), frame["text"].tolist(), MAX_LENGTH), labels
 
 
@@ -91,13 +91,15 @@ def save_encoder(folder: Path) -> Path:
     return folder
 
 
-def save_classifier(folder: Path, names: tuple[str, ...] = SIGNALS) -> Path:
-    """A fine-tuned classifier whose classes stand in the order of `names`, and its tokenizer."""
+def save_classifier(folder: Path) -> Path:
+    """A fine-tuned classifier that names its classes, and its tokenizer."""
     model = new_model()
-    tokens, labels = tokens_and_labels(make_frame(1500, 1), names)
-    fine_tune(model, tokens, labels, FineTuning(epochs=3, learning_rate=2e-3), progress=False)
-    model.config.id2label = dict(enumerate(names))
-    model.config.label2id = {name: i for i, name in enumerate(names)}
+    fine_tune(model, *tokens_and_labels(make_frame(1500, 1)), FineTuning(epochs=3, learning_rate=2e-3), progress=False)
+    return save_named(model, SIGNALS, folder)
+
+
+def save_named(model: Any, names: tuple[str, ...], folder: Path) -> Path:
+    name_classes(model.config, names)
     with quiet():
         model.save_pretrained(folder)
     make_tokenizer().save_pretrained(folder)
