@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -11,6 +12,8 @@ import typer
 from riskfront.cli import adaptive, models, tables
 from riskfront.errors import RiskfrontError
 from riskfront.version import __version__
+
+_PLAIN = warnings.formatwarning
 
 app = typer.Typer(
     help="Choose the settings of a machine-learning system with proof.",
@@ -49,7 +52,8 @@ app.add_typer(adaptive.steps, name="transformers")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point: riskfront's own errors become one line on stderr and exit status 2."""
+    """Entry point: riskfront's own errors become one line on stderr and exit status 2, warnings one line each."""
+    warnings.formatwarning = _sentence
     try:
         status = app(args=None if arguments is None else list(arguments), standalone_mode=False)
     except RiskfrontError as error:
@@ -65,6 +69,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(error.format_message())
     else:
         raise SystemExit(status or 0)
+    finally:
+        warnings.formatwarning = _PLAIN
+
+
+def _sentence(message: Warning | str, category: type[Warning], file: str, number: int, line: str | None = None) -> str:
+    if issubclass(category, UserWarning):
+        return f"riskfront: {' '.join(str(message).split())}\n"
+    return _PLAIN(message, category, file, number, line)
 
 
 def _fail(message: str, status: int = 2) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from riskfront.cli.options import (
     Out,
     PValue,
     Seed,
+    must_be_writable,
     parse_number,
     parse_problem,
     show,
@@ -45,6 +47,8 @@ Abstain = Annotated[str, typer.Option(help="Values of lambda, such as 0,0.8,0.9:
 SearchName = Annotated[str, typer.Option(help="grid, random, optuna, parego or guided.")]
 Budget = Annotated[int, typer.Option(min=1, help="Settings to try, if the search is not the grid.")]
 Device = Annotated[str, typer.Option(help="Such as cuda; by default CUDA where there is one.")]
+
+SPLIT = "split.json"  # how rows to learn from were told apart from rows to calibrate on
 
 steps = typer.Typer(help="The steps of accelerate, one by one.", no_args_is_help=True)
 
@@ -195,6 +199,7 @@ def predict(
     """Classify texts at the certified setting, into a CSV file or onto the screen."""
     from riskfront.transformers import AdaptiveClassifier, read_texts
 
+    must_be_writable(out, inputs=[Path(data)])
     frame = read_texts(data)
     classifier = AdaptiveClassifier.from_pretrained(folder, device=device or None)
     if {"text_a", "text_b"} <= set(frame.columns):
@@ -236,13 +241,18 @@ def _trained(model: str, data: str, out: Path, plan: Plan, device: str, *, quiet
     say = _silent if quiet else _say
     progress = False if quiet else None
     folder = out / "training"
-    return train_steps(model, parts, folder, plan.training, device=device or None, say=say, progress=progress), parts
+    trained = train_steps(model, parts, folder, plan.training, device=device or None, say=say, progress=progress)
+    write_text(out / SPLIT, json.dumps({"seed": plan.seed}) + "\n")
+    return trained, parts
 
 
 def _loaded(folder: Path, data: str, plan: Plan, device: str) -> tuple[Trained, TextParts]:
-    from riskfront.transformers import AdaptiveClassifier, Trained, read_parts
+    from riskfront.transformers import AdaptiveClassifier, Trained, read_parts, read_texts
 
-    parts = read_parts(data, plan)
+    frame = read_texts(data)
+    parts = read_parts(frame, plan)
+    if "split" not in frame.columns:
+        _check_seed(folder, plan.seed)
     found = AdaptiveClassifier.from_pretrained(folder, device=device or None)
     if set(found.classes) != set(parts.train.classes):
         raise InvalidInputError(
@@ -256,10 +266,22 @@ def _certified(trained: Trained, parts: TextParts, problem: rf.Problem, folder: 
 
     say = _silent if as_json else _say
     found = certify_step(trained, parts, problem, folder, plan, say=say, progress=False if as_json else None)
-    certificate = found.certificate
-    assert certificate is not None
-    show(certificate, as_json, written=[folder])
-    return 0 if certificate and certificate.guaranteed else 1
+    if found.certificate is None:
+        return 1
+    show(found.certificate, as_json, written=[folder])
+    return 0 if found.certificate and found.certificate.guaranteed else 1
+
+
+def _check_seed(folder: Path, seed: int) -> None:
+    """Another seed draws other rows: the model would be calibrated on what it learnt from, and the guarantee be void."""
+    try:
+        trained_with = json.loads((folder / SPLIT).read_text(encoding="utf-8"))["seed"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if trained_with != seed:
+        raise InvalidInputError(
+            f"--seed must be that of training, {trained_with}, so that no row learnt from is used to calibrate; got {seed}."
+        )
 
 
 def _say(line: str) -> None:

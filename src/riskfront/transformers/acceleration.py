@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from riskfront.errors import InvalidInputError
-from riskfront.methods import Method
+from riskfront.evidence import Evidence
+from riskfront.methods import Method, make_method
 from riskfront.problem import Problem
-from riskfront.search import Search
+from riskfront.search import STRATEGIES, Search
+from riskfront.table import LossTable
 from riskfront.transformers.classifier import AdaptiveClassifier
 from riskfront.transformers.texts import LabelledTexts, TextParts, read_texts, split_texts
 from riskfront.transformers.thresholds import Thresholds, make_thresholds
@@ -20,6 +23,7 @@ from riskfront.transformers.trace import PruningTrace
 from riskfront.transformers.training import Trained, Training, train
 from riskfront.tuning import tune
 
+BINARY = ("accuracy_drop_clipped", "error", "answered")
 COLUMNS = ("accuracy_drop", "accuracy_drop_clipped", "error", "relative_cost", "flops", "answered", "confidence")
 
 
@@ -64,6 +68,13 @@ class Plan:
     budget: int = 200
     seed: int = 0
     batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        """Before hours of training: what can be known to be wrong now."""
+        if make_method(self.method).opt_fraction == 0:
+            raise InvalidInputError(f"a method that plans on opt examples is needed; {self.method!r} uses none.")
+        if isinstance(self.search, str) and self.search not in STRATEGIES:
+            raise InvalidInputError(f"search must be one of {sorted(STRATEGIES)}; got {self.search!r}.")
 
 
 def accelerate(
@@ -181,3 +192,9 @@ def check_problem(problem: Problem) -> None:
     groups = [limit.per for limit in problem.limits if limit.per not in (None, "label")]
     if groups:
         raise InvalidInputError(f"limits can hold per label; got per {groups[0]}.")
+    if any(limit.loss == "flops" and limit.quantile is None for limit in problem.limits):
+        raise InvalidInputError(
+            "flops can be minimised but not limited: they have no largest value; limit relative_cost."
+        )
+    kinds = {name: np.zeros((1, 2), dtype=bool if name in BINARY else np.float32) for name in COLUMNS}
+    Evidence(problem, LossTable([{"tau_layer": 0.0}], kinds, {"label": [0, 1]}, PruningTrace.bounds))

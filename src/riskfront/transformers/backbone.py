@@ -6,7 +6,10 @@ networks then work on exactly the tokens that are left; only attention needs the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,14 +64,13 @@ class Layer:
         if self.query_key_value is None:
             attended = bias
         else:
-            attended = functional.linear(self._attend(batch), weight, bias)
+            attended = functional.linear(self._attend(batch, *self.query_key_value), weight, bias)
         states = self.attention_norm(attended + batch.states)
         into, activation, out = self.feed_forward
         return Packed(self.output_norm(out(activation(into(states))) + states), batch.lengths)
 
-    def _attend(self, batch: Packed) -> Tensor:
-        assert self.query_key_value is not None
-        joint = functional.linear(batch.states, *self.query_key_value)
+    def _attend(self, batch: Packed, weight: Tensor, bias: Tensor) -> Tensor:
+        joint = functional.linear(batch.states, weight, bias)
         n, longest = len(batch.lengths), int(batch.lengths.max())
         if n * longest == len(joint):  # all of one length: nothing to pad
             split = joint.view(n, longest, 3, self.n_heads, self.head_size).permute(2, 0, 3, 1, 4)
@@ -94,7 +96,7 @@ class Backbone:
 
     def __init__(self, model: Any) -> None:
         self.model = model.eval()
-        self.config = model.config
+        self.config: Any = getattr(model, "config", None)
         encoder = getattr(getattr(model, "base_model", None), "encoder", None)
         self._layers = list(getattr(encoder, "layer", []))
         try:
@@ -107,6 +109,8 @@ class Backbone:
                 raise AttributeError
         except (AttributeError, IndexError):
             raise InvalidInputError(_refusal(model, "its layers are built differently")) from None
+        if len(self._layers) < 2:
+            raise InvalidInputError(_refusal(model, "it has a single layer, after which nothing is left to skip"))
         self._check()
 
     @property
@@ -223,35 +227,62 @@ def _refusal(model: Any, reason: str) -> str:
 def load_classifier(
     name: str, n_classes: int | None = None, *, classes: tuple[Any, ...] | None = None, seed: int = 0
 ) -> Any:
-    """A Hugging Face sequence classifier from a folder or hub name, in single precision, with a new head if it has none."""
+    """A Hugging Face sequence classifier from a folder or hub name, in single precision, with a new head if it has none of
+    so many classes."""
     from transformers import AutoConfig, AutoModelForSequenceClassification
-    from transformers.utils import logging
 
+    looks_local = name.startswith(("/", ".", "~")) or name.endswith("/") or name.count("/") > 1
+    if looks_local and not Path(name).is_dir():
+        raise InvalidInputError(f"the model must be a folder or a hub name; there is no folder '{name}'.")
     try:
         config = AutoConfig.from_pretrained(name)
     except Exception as error:
         raise InvalidInputError(
             f"'{name}' must be the folder or the hub name of a model; {_one_line(error)}"
         ) from error
+    other_classes = n_classes is not None and n_classes != config.num_labels
     if n_classes is not None:
         config.num_labels = n_classes
     if classes is not None:
-        config.id2label = {i: str(label) for i, label in enumerate(classes)}
-        config.label2id = {str(label): i for i, label in enumerate(classes)}
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()  # a new head is meant to be new
-    logging.disable_progress_bar()
+        name_classes(config, classes)
     try:
-        with torch.random.fork_rng():
+        with quiet(), torch.random.fork_rng():
             torch.manual_seed(seed)  # of the new head
             return AutoModelForSequenceClassification.from_pretrained(
-                name, config=config, dtype=torch.float32, use_safetensors=True
+                name, config=config, dtype=torch.float32, use_safetensors=True, ignore_mismatched_sizes=other_classes
             ).eval()
     except Exception as error:
         raise InvalidInputError(
             "the model must be an encoder of the BERT class (BERT, RoBERTa, ELECTRA, MiniLM and their like) with weights in "
             f"safetensors format; '{name}' cannot be read as one: {_one_line(error)}"
         ) from error
+
+
+def name_classes(config: Any, classes: tuple[Any, ...]) -> None:
+    config.id2label = {i: str(label) for i, label in enumerate(classes)}
+    config.label2id = {str(label): i for i, label in enumerate(classes)}
+
+
+def pick_device(name: str | None) -> torch.device:
+    """The device of this name, or CUDA where there is one."""
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InvalidInputError(f"device must be one that torch can use here, such as cpu; got {name!r}.") from error
+    return device
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the reports and progress bars of transformers: a new head is meant to be new."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
     finally:
         logging.set_verbosity(level)
         if bars:

@@ -18,11 +18,11 @@ from riskfront.arrays import Array, IntArray
 from riskfront.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
 from riskfront.files import write_text
-from riskfront.transformers.backbone import Backbone, load_classifier
+from riskfront.transformers.backbone import Backbone, load_classifier, pick_device, quiet
 from riskfront.transformers.heads import ExitHeads, TokenPredictors, entropy
 from riskfront.transformers.network import Network, Walk
 from riskfront.transformers.setting import Setting
-from riskfront.transformers.tokens import Tokens, tokenize
+from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
 
 Texts = Sequence[str] | Sequence[tuple[str, str]]
 FORMAT = 1
@@ -65,9 +65,10 @@ class AdaptiveClassifier:
 
     @property
     def abstain_label(self) -> Any:
-        """What `predict` returns where there is no answer: "abstain" for classes that are texts, a number below all others."""
+        """What `predict` returns where there is no answer: "abstain" for classes that are texts, else a number below
+        all of them."""
         if any(isinstance(label, str) for label in self.classes):
-            return "abstain"
+            return "abstain" if "abstain" not in self.classes else "no answer"
         return min(-1, int(min(self.classes)) - 1)
 
     def with_setting(self, setting: Mapping[str, Any] | Setting | None) -> AdaptiveClassifier:
@@ -135,14 +136,19 @@ class AdaptiveClassifier:
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """A folder that `from_pretrained` loads; the fine-tuned encoder in it is an ordinary Hugging Face model."""
         target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
+        certificate = target / "certificate.json"
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            certificate.unlink(missing_ok=True)  # that of another network; ours comes last, when all else is there
+        except OSError as error:
+            raise StoreError(f"cannot write in '{target}': {error.strerror}.") from error
         save_network(self.network, target)
         self.tokenizer.save_pretrained(target)
         about = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
         about["setting"] = None if self.setting is None else self.setting.to_config()
         write_text(target / "adaptive.json", json.dumps(about, indent=2) + "\n")
         if self.certificate is not None:
-            self.certificate.save(target / "certificate.json")
+            self.certificate.save(certificate)
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], *, device: str | None = None) -> AdaptiveClassifier:
@@ -157,12 +163,10 @@ class AdaptiveClassifier:
             raise StoreError(
                 f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error})."
             ) from error
-        from transformers import AutoTokenizer
-
         file = source / "certificate.json"
         return cls(
             load_network(source, device=device),
-            AutoTokenizer.from_pretrained(str(source)),
+            load_tokenizer(str(source)),
             classes,
             max_length,
             Certificate.load(file) if file.is_file() else None,
@@ -171,7 +175,8 @@ class AdaptiveClassifier:
 
 
 def save_network(network: Network, folder: Path) -> None:
-    network.backbone.model.save_pretrained(folder)
+    with quiet():
+        network.backbone.model.save_pretrained(folder)
     tensors = {"head_scores": torch.from_numpy(np.ascontiguousarray(network.head_scores))}
     for name, module in (("exit_heads", network.exit_heads), ("predictors", network.predictors)):
         tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
@@ -179,7 +184,7 @@ def save_network(network: Network, folder: Path) -> None:
 
 
 def load_network(folder: Path, *, device: str | None = None) -> Network:
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = pick_device(device)
     backbone = Backbone(load_classifier(str(folder)).to(place))
     exit_heads = ExitHeads(backbone.n_layers, backbone.width, backbone.n_classes)
     predictors = TokenPredictors(backbone.n_layers, backbone.width)

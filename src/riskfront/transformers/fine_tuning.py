@@ -53,7 +53,7 @@ def fine_tune(
         optimizer, lambda step: min((step + 1) / rise, max(0.0, (total - step) / max(1, total - rise)))
     )
     device = next(model.parameters()).device
-    targets = torch.from_numpy(np.asarray(labels, dtype=np.int64))
+    targets = torch.tensor(labels, dtype=torch.int64)  # a copy: the labels of a data frame are read-only
     with torch.random.fork_rng(), ProgressBar("fine-tuning", how.epochs * len(tokens), shown=progress) as bar:
         torch.manual_seed(seed)  # of dropout
         model.train()

@@ -40,6 +40,10 @@ class HeadTraining:
         for name in ("epochs", "token_epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        if self.token_rows is not None and self.token_rows < 1:
+            raise InvalidInputError(f"token_rows must be at least 1, or None for all; got {self.token_rows}.")
+        if not self.learning_rate > 0:
+            raise InvalidInputError(f"learning_rate must be above 0; got {self.learning_rate}.")
 
 
 def train_token_predictors(
@@ -103,7 +107,7 @@ def train_exit_heads(
     with ProgressBar("reading for exit heads", len(train[0]) + len(validation[0]), shown=progress) as bar:
         seen = cls_states(backbone, train[0], how.batch_size, bar)
         held = cls_states(backbone, validation[0], how.batch_size, bar)
-    targets, held_targets = (torch.from_numpy(part[1]).to(backbone.device) for part in (train, validation))
+    targets, held_targets = (torch.tensor(part[1], device=backbone.device) for part in (train, validation))
     heads = _new(ExitHeads, backbone.n_layers, backbone.width, backbone.n_classes, seed=seed).to(backbone.device)
     optimizer = torch.optim.AdamW(heads.parameters(), lr=how.learning_rate, weight_decay=0.01)
     n_exits = backbone.n_layers - 1

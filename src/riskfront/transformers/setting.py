@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any
 
 from riskfront.errors import InvalidInputError
@@ -30,10 +31,12 @@ class Setting:
 
     def __post_init__(self) -> None:
         for name, value in self.to_config().items():
-            number = isinstance(value, int | float) and not isinstance(value, bool)
+            number = isinstance(value, Real) and not isinstance(value, bool)
             if not number or not math.isfinite(value) or value < 0 or (name != "tau_layer" and value > 1):
                 allowed = "at least 0" if name == "tau_layer" else "from 0 to 1"
                 raise InvalidInputError(f"{name} must be a number {allowed}; got {value!r}.")
+            # plain numbers: NumPy's own would be compared with scores in double precision, torch's are in single
+            object.__setattr__(self, "abstain" if name == "lambda" else name, float(value))
 
     @classmethod
     def of(cls, config: Mapping[str, Any] | Setting | None) -> Setting:

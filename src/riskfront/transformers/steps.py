@@ -18,7 +18,7 @@ ABOUT = "step.json"
 
 
 class Steps:
-    """A chain of steps in one folder. A step is redone when what it is made from, or an earlier step, has changed.
+    """Steps in one folder. A step is redone when what it is made from, or the step it comes after, has changed.
 
     Args:
         folder: made when it is not there.
@@ -27,7 +27,7 @@ class Steps:
 
     def __init__(self, folder: str | os.PathLike[str], say: Callable[[str], None] = lambda line: None) -> None:
         self.folder, self._say = Path(folder), say
-        self._before = ""
+        self._made: dict[str, str] = {}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -39,19 +39,22 @@ class Steps:
         made_from: Mapping[str, Any],
         make: Callable[[Path], None],
         load: Callable[[Path], Result],
+        *,
+        after: str = "",
     ) -> Result:
-        """What the step left, made now if it is not there."""
-        identity = json.dumps({"step": name, "after": self._before, **made_from}, sort_keys=True)
-        self._before = hashlib.sha256(identity.encode()).hexdigest()
+        """What the step left, made now if it is not there; `after` names the step of this run whose result it needs."""
+        before = self._made[after] if after else ""
+        identity = json.dumps({"step": name, "after": before, **made_from}, sort_keys=True)
+        sha256 = self._made[name] = hashlib.sha256(identity.encode()).hexdigest()
         target = self.folder / name
-        if self._is_done(target):
+        if _is_done(target, sha256):
             self._say(f"{name}: done before")
             return load(target)
         self._say(f"{name} ...")
         unfinished = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=self.folder))
         try:
             make(unfinished)
-            about = {"made_from": json.loads(identity), "sha256": self._before}
+            about = {"made_from": json.loads(identity), "sha256": sha256}
             (unfinished / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
             shutil.rmtree(target, ignore_errors=True)
             unfinished.chmod(0o755)
@@ -62,8 +65,9 @@ class Steps:
             shutil.rmtree(unfinished, ignore_errors=True)
         return load(target)
 
-    def _is_done(self, target: Path) -> bool:
-        try:
-            return bool(json.loads((target / ABOUT).read_text(encoding="utf-8"))["sha256"] == self._before)
-        except (OSError, ValueError, KeyError):
-            return False
+
+def _is_done(target: Path, sha256: str) -> bool:
+    try:
+        return bool(json.loads((target / ABOUT).read_text(encoding="utf-8"))["sha256"] == sha256)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

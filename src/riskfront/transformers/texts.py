@@ -66,7 +66,7 @@ def read_texts(source: str | os.PathLike[str] | pd.DataFrame) -> pd.DataFrame:
     if path.is_file():
         try:
             if path.suffix.lower() in (".csv", ".tsv"):
-                return pd.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",", keep_default_na=True)
+                return _read_csv(path)
             return pd.read_parquet(path)
         except Exception as error:
             raise StoreError(f"'{path}' must be a Parquet or CSV file; it cannot be read as one ({error}).") from error
@@ -131,6 +131,17 @@ def labelled_texts(frame: pd.DataFrame) -> LabelledTexts:
     return LabelledTexts(first, _texts(frame, "text_b") if pair else None, labels, classes)
 
 
+def _read_csv(path: Path) -> pd.DataFrame:
+    """Texts as they are: "NA" and "2024" are texts too; only labels can be missing in as many words."""
+    return pd.read_csv(
+        path,
+        sep="\t" if path.suffix.lower() == ".tsv" else ",",
+        dtype=dict.fromkeys(("text", "text_a", "text_b"), str),
+        keep_default_na=False,
+        na_values={"label": ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"]},
+    )
+
+
 def _texts(frame: pd.DataFrame, column: str) -> list[str]:
     values = frame[column]
     empty = values.isna() | (values.astype(str).str.strip() == "")
@@ -152,6 +163,8 @@ def _labels(values: pd.Series[Any]) -> tuple[tuple[Label, ...], IntArray]:
             f"every row must have a label; {int(values.isna().sum())} have none, the first is row "
             f"{int(np.argmax(values.isna().to_numpy()))}. Remove those rows."
         )
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InvalidInputError("labels must be finite numbers or texts; got an infinite one.")
     if values.dtype.kind == "f" and (values == values.round()).all():
         values = values.astype(np.int64)  # a CSV file with 0.0 and 1.0
     try:
@@ -160,13 +173,15 @@ def _labels(values: pd.Series[Any]) -> tuple[tuple[Label, ...], IntArray]:
         raise InvalidInputError("labels must be all numbers or all texts; got both in one column.") from None
     if not all(isinstance(label, int | float | str | bool) for label in classes):
         raise InvalidInputError(f"labels must be numbers or texts; got {classes[0]!r}.")
+    if not classes:
+        raise InvalidInputError("data must have at least one row; got none.")
     if len(classes) < 2:
         raise InvalidInputError(f"there must be at least two classes; every row has the label {classes[0]!r}.")
     if len(classes) > len(values) // 2:
         raise InvalidInputError(
             f"labels must be classes that repeat; {len(classes)} different ones in {len(values)} rows look like something else."
         )
-    return tuple(classes), pd.Categorical(values, categories=classes).codes.astype(np.int64)
+    return tuple(classes), pd.Index(classes).get_indexer(pd.Index(values)).astype(np.int64)
 
 
 def _from_hub(name: str) -> pd.DataFrame:

@@ -83,6 +83,22 @@ class Tokens:
             yield batches[i]
 
 
+def load_tokenizer(name: str) -> Any:
+    """The Hugging Face tokenizer of a folder or hub name."""
+    from transformers import AutoTokenizer
+
+    try:
+        found = AutoTokenizer.from_pretrained(name)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InvalidInputError(f"'{name}' must hold a tokenizer; it cannot be read: {reason}") from error
+    if len(found) <= len(found.all_special_tokens):  # made up by transformers where there are no files
+        raise InvalidInputError(
+            f"'{name}' must hold a tokenizer; it has no vocabulary. Save the tokenizer beside the model."
+        )
+    return found
+
+
 def tokenize(tokenizer: Any, texts: Sequence[str] | Sequence[tuple[str, str]], max_length: int) -> Tokens:
     """Texts or pairs of texts; those longer than `max_length` tokens are cut, with one warning."""
     if isinstance(texts, str) or not len(texts):

@@ -91,13 +91,16 @@ class PruningTrace:
         self._batch_size, self._progress = batch_size, progress
         self._passes: dict[bytes, list[Passes]] = {}
         self.examples_run = 0  # of all passes: what was not known already
-        self._last: tuple[Any, Passes] | None = None
+        self._recent: dict[Any, Passes] = {}
         digest = hashlib.sha256(f"{network.fingerprint} {tokens.fingerprint}".encode() + self.labels.tobytes())
         self.fingerprint = digest.hexdigest()
         self._folder = None if folder is None else Path(folder) / self.fingerprint[:16]
         if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._read()
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(f"cannot write traces in '{folder}': {error.strerror}.") from error
+            self._read(self._folder)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -143,15 +146,15 @@ class PruningTrace:
         tau_token = float(np.float32(tau_token))  # as torch compares it with scores
         mask = self.network.kept_heads(setting.tau_head)
         asked = (tau_token, mask.tobytes(), positions.tobytes())
-        if self._last is None or self._last[0] != asked:
-            known, rows = self._look_up(mask, tau_token, positions)
-            missing = positions[rows < 0]
+        if asked not in self._recent:
+            missing = positions[self._rows(mask, tau_token, positions) < 0]
             if len(missing):
                 self._run(mask, tau_token, missing)
-                known, rows = self._look_up(mask, tau_token, positions)
-            assert known is not None
-            self._last = (asked, known.take(rows))
-        return self._last[1]
+            rows = self._rows(mask, tau_token, positions)
+            if len(self._recent) > 1:  # this pass and that of the full model
+                del self._recent[next(iter(self._recent))]
+            self._recent[asked] = self._known(mask).take(rows)
+        return self._recent[asked]
 
     def fill(self, store: str | os.PathLike[str], configs: Iterable[Mapping[str, Any]]) -> Any:
         """Write every setting into a LossStore, which `rf.calibrate` and the commands read; a killed run goes on."""
@@ -161,18 +164,21 @@ class PruningTrace:
             self.losses, self.examples, list(configs), store=store, groups=self.groups, bounds=self.bounds, n_jobs=1
         )
 
-    def _look_up(self, mask: Array, tau_token: float, positions: IntArray) -> tuple[Passes | None, IntArray]:
-        """What is known of these heads, and the row of each example in it, -1 where there is none."""
-        parts = self._passes.get(mask.tobytes(), [])
-        row_of = np.full(len(self), -1)
-        if not parts:
-            return None, row_of[positions]
+    def _known(self, mask: Array) -> Passes:
+        """Everything that went through these heads."""
+        parts = self._passes[mask.tobytes()]
         if len(parts) > 1:
             parts[:] = [Passes.joined(parts)]
-        known = parts[0]
-        fits = np.flatnonzero((known.above < tau_token) & (tau_token <= known.up_to))
-        row_of[known.examples[fits]] = fits
-        return known, row_of[positions]
+        return parts[0]
+
+    def _rows(self, mask: Array, tau_token: float, positions: IntArray) -> IntArray:
+        """The row of each example in what is known of these heads, -1 where there is none."""
+        row_of = np.full(len(self), -1)
+        if mask.tobytes() in self._passes:
+            known = self._known(mask)
+            fits = np.flatnonzero((known.above < tau_token) & (tau_token <= known.up_to))
+            row_of[known.examples[fits]] = fits
+        return row_of[positions]
 
     def _run(self, mask: Array, tau_token: float, positions: IntArray) -> None:
         title = f"tracing tau_token {tau_token:.4g}, {int(mask.sum())} heads"
@@ -222,9 +228,8 @@ class PruningTrace:
         with written_whole(self._folder / f"{name.hexdigest()[:24]}.safetensors") as path:
             save_file(arrays, path)
 
-    def _read(self) -> None:
-        assert self._folder is not None
-        for path in sorted(self._folder.glob("[!.]*.safetensors")):
+    def _read(self, folder: Path) -> None:
+        for path in sorted(folder.glob("[!.]*.safetensors")):
             try:
                 arrays = load_file(path)
                 mask = arrays.pop("mask")

@@ -9,14 +9,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.numpy import load_file as load_arrays
 from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import load_file, save_file
 from torch import nn
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers.backbone import Backbone, load_classifier
+from riskfront.transformers.backbone import Backbone, load_classifier, name_classes, pick_device, quiet
 from riskfront.transformers.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
 from riskfront.transformers.heads import ExitHeads, TokenPredictors
@@ -24,7 +23,7 @@ from riskfront.transformers.importance import head_importance
 from riskfront.transformers.network import Network
 from riskfront.transformers.steps import Steps
 from riskfront.transformers.texts import Label, LabelledTexts, TextParts
-from riskfront.transformers.tokens import Tokens, tokenize
+from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
 
 
 @dataclass(frozen=True)
@@ -79,14 +78,12 @@ def train(
     """
     how = how or Training()
     name = os.fspath(model)
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    tokenizer = load_tokenizer(name)
-    steps = Steps(folder, say)
-
+    place = pick_device(device)
     known = None if how.again else known_classes(name, parts.train.classes)
     classes = known or parts.train.classes
     training, validation = (part.reordered(classes) for part in (parts.train, parts.validation))
     start = load_classifier(name, len(classes), classes=None if known else classes, seed=how.seed)
+    tokenizer = load_tokenizer(name)
     max_length = min(how.max_length, Backbone(start).max_length)
     seen, held = (tokens_of(tokenizer, part, max_length) for part in (training, validation))
     made_from = {
@@ -95,15 +92,19 @@ def train(
         "fine_tuning": None if known else asdict(how.fine_tuning),
         "seed": how.seed,
     }
+    steps = Steps(folder, say)
 
     def fine_tuned(path: Path) -> None:
         if known is None:
             start.to(place)
             fine_tune(start, seen, training.labels, how.fine_tuning, seed=how.seed, progress=progress)
-        start.save_pretrained(path)
+        with quiet():
+            start.save_pretrained(path)
         tokenizer.save_pretrained(path)
 
-    backbone = Backbone(steps.run("1-fine-tuned", made_from, fine_tuned, lambda p: load_classifier(str(p))).to(place))
+    tuned = steps.run("1-fine-tuned", made_from, fine_tuned, lambda p: load_classifier(str(p)))
+    name_classes(tuned.config, classes)  # the same rows may have been learnt under other names
+    backbone = Backbone(tuned.to(place))
 
     def scored(path: Path) -> None:
         save_arrays(
@@ -113,7 +114,11 @@ def train(
 
     held_out = {"validation": _texts_digest(held, validation)}
     scores = steps.run(
-        "2-head-scores", held_out, scored, lambda p: load_arrays(p / "head_scores.safetensors")["head_scores"]
+        "2-head-scores",
+        held_out,
+        scored,
+        lambda p: load_arrays(p / "head_scores.safetensors")["head_scores"],
+        after="1-fine-tuned",
     )
 
     def exits_trained(path: Path) -> None:
@@ -134,6 +139,7 @@ def train(
         lambda p: _loaded(
             ExitHeads(backbone.n_layers, backbone.width, backbone.n_classes), p / "exit_heads.safetensors"
         ),
+        after="2-head-scores",  # not for the scores, but they too change with the validation texts
     )
 
     def predictors_trained(path: Path) -> None:
@@ -142,9 +148,15 @@ def train(
 
     predictors = steps.run(
         "4-token-predictors",
-        {"rows": how.heads.token_rows, "epochs": how.heads.token_epochs},
+        {
+            "rows": how.heads.token_rows,
+            "epochs": how.heads.token_epochs,
+            "batch_size": how.heads.batch_size,
+            "learning_rate": how.heads.learning_rate,
+        },
         predictors_trained,
         lambda p: _loaded(TokenPredictors(backbone.n_layers, backbone.width), p / "predictors.safetensors"),
+        after="1-fine-tuned",
     )
     network = Network(backbone, scores, exits.to(place), predictors.to(place))
     return Trained(network, classes, tokenizer, max_length)
@@ -163,20 +175,10 @@ def known_classes(name: str, classes: tuple[Label, ...]) -> tuple[Label, ...] | 
     if config.num_labels != len(classes):
         return None
     named = [config.id2label[i] for i in range(len(classes))]
-    if all(label == f"LABEL_{i}" for i, label in enumerate(named)):  # nobody named them: their order must do
-        return classes
+    if all(label == f"LABEL_{i}" for i, label in enumerate(named)):  # nobody named them: they are their positions
+        return classes if classes == tuple(range(len(classes))) else None
     by_name = {str(label): label for label in classes}
     return tuple(by_name[label] for label in named) if by_name.keys() == set(named) else None
-
-
-def load_tokenizer(name: str) -> Any:
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(name)
-    except Exception as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InvalidInputError(f"'{name}' must hold a tokenizer; it cannot be read: {reason}") from error
 
 
 def tokens_of(tokenizer: Any, texts: LabelledTexts, max_length: int) -> Tokens:
@@ -184,8 +186,7 @@ def tokens_of(tokenizer: Any, texts: LabelledTexts, max_length: int) -> Tokens:
     return tokenize(tokenizer, both, max_length)
 
 
-def _loaded(module: Any, path: Path) -> Any:
-    assert isinstance(module, nn.Module)
+def _loaded(module: nn.Module, path: Path) -> Any:
     module.load_state_dict(load_file(path))
     return module.eval()
 

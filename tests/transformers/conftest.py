@@ -1,0 +1,67 @@
+"""One small trained classifier for all tests of the adaptive Transformer."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from riskfront.transformers import (
+    Backbone,
+    HeadTraining,
+    Network,
+    PruningTrace,
+    Tokens,
+    head_importance,
+    load_classifier,
+    train_exit_heads,
+    train_token_predictors,
+)
+from tests.transformers import tiny
+
+torch.set_num_threads(1)
+
+Data = tuple[Tokens, np.ndarray]
+
+
+@pytest.fixture(scope="session")
+def classifier_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_classifier(tmp_path_factory.mktemp("models") / "classifier")
+
+
+@pytest.fixture(scope="session")
+def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_encoder(tmp_path_factory.mktemp("models") / "encoder")
+
+
+@pytest.fixture(scope="session")
+def data() -> Data:
+    """Examples that nothing was learnt from."""
+    return tiny.tokens_and_labels(tiny.make_frame(200, 4))
+
+
+@pytest.fixture(scope="session")
+def network(classifier_folder: Path) -> Network:
+    backbone = Backbone(load_classifier(str(classifier_folder)))
+    train, held = (tiny.tokens_and_labels(tiny.make_frame(n, seed)) for n, seed in ((1000, 1), (150, 3)))
+    how = HeadTraining(epochs=5, learning_rate=3e-3)
+    scores = head_importance(backbone, *held, progress=False)
+    exits = train_exit_heads(backbone, train, held, how, progress=False)
+    return Network(backbone, scores, exits, train_token_predictors(backbone, *train, how, progress=False))
+
+
+@pytest.fixture
+def trace(network: Network, data: Data) -> PruningTrace:
+    return PruningTrace(network, *data, progress=False)
+
+
+@pytest.fixture(scope="session")
+def traced(network: Network, data: Data) -> PruningTrace:
+    """A trace that several tests fill; for tests that do not count what is run."""
+    return PruningTrace(network, *data, progress=False)
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Any:
+    return tiny.make_tokenizer()
