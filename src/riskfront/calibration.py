@@ -63,6 +63,7 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
     # a group that only the opt data has seen must hold too: without test examples it cannot be certified
     evidence = Evidence(problem, test if test.same_settings(plan.opt) else test.with_groups_of(plan.opt))
     decision = decide(plan, evidence)
+    test.check(decision.rows)  # sums of a store may have been taken in passing, but a guarantee rests on these
     columns = _setting_columns(test, problem)
     return Certificate(
         problem=problem,
@@ -114,11 +115,12 @@ def frontier(
 
 
 def verify(certificate: Certificate, table: LossTable) -> list[str]:
-    """Recompute a certificate from the data; what does not match, in words. Empty: it matches."""
+    """Recompute a certificate from the data, all of them; what does not match, in words. Empty: it matches."""
     if certificate.seed is None:
         raise InvalidInputError(
             "only a certificate made by calibrate can be recomputed; this one was given its own test data."
         )
+    table.check()
     if table.sha256 != certificate.data_sha256:
         return [f"the data differ: SHA-256 {table.sha256[:16]}... instead of {certificate.data_sha256[:16]}..."]
     method = make_method(certificate.method, **certificate.parameters)

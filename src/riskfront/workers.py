@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import joblib
 import numpy as np
 
+from riskfront.cluster import is_cluster
 from riskfront.errors import InvalidInputError
 from riskfront.outcome import Losses, Outcome, outcome_of
 from riskfront.space import Config
@@ -61,7 +62,7 @@ class Workers:
 
     @property
     def _is_cluster(self) -> bool:
-        return self._kind in ("DaskDistributedBackend", "RayBackend")
+        return is_cluster(self._backend)
 
     def run(self, configs: Sequence[Config]) -> Iterator[tuple[int, Outcome]]:
         """The position and the outcome of each setting, as they come."""
