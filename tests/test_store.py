@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +149,18 @@ def test_damage_is_found(tmp_path: Path) -> None:
     lines.write_text('{"config"\n')
     with pytest.raises(StoreError, match="damaged"):
         LossStore(tmp_path / "run.zarr")
+
+
+def test_threads_go_through_a_column_side_by_side(filled: LossStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riskfront.lazy_column._WINDOW_BYTES", 3 * N * 4)
+    held = filled.table(lazy=False).losses("cost")
+    starts = [start for start in range(39) for _ in range(3)]
+    for _ in range(5):
+        column = filled.table(lazy=True)._column("cost")
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            found = list(pool.map(lambda start, column=column: column[start : start + 2], starts))
+        for start, part in zip(starts, found, strict=True):
+            np.testing.assert_array_equal(part, held[start : start + 2])
 
 
 def damage(folder: Path, loss: str, position: int) -> None:

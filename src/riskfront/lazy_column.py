@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,8 @@ class LazyColumn:
         self._blobs, self._places, self._stored, self._sha256 = blobs, places, stored, sha256
         self._dtype, self._n, self._range, self._trusting = dtype, n_examples, range, trusting
         self._digests: dict[int, bytes] = {}  # of the rows that were checked
-        self._window: tuple[int, Array] | None = None
-        self._next: tuple[int, Future[Array]] | None = None
+        self._windows: dict[int, Future[Array]] = {}
+        self._lock = Lock()
         self._readers = ThreadPoolExecutor(max_workers=blobs.readers, thread_name_prefix="riskfront-read")
         self._ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="riskfront-ahead")
 
@@ -73,8 +74,8 @@ class LazyColumn:
             return self._read(np.arange(start, stop, step), checking=not self._trusting)
         pieces = []
         while start < stop:
-            first, window = self._window_at(start)
-            pieces.append(window[start - first : stop - first])
+            number, first = divmod(start, self._step)
+            pieces.append(self._window(number)[first : first + stop - start])
             start += len(pieces[-1])
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces or [self._read(np.arange(0))])
 
@@ -105,20 +106,20 @@ class LazyColumn:
     def _step(self) -> int:
         return max(1, _WINDOW_BYTES // max(1, self._n * self._dtype.itemsize))
 
-    def _window_at(self, row: int) -> tuple[int, Array]:
-        """The block of rows that holds this one; the next block is read meanwhile."""
-        if self._window is None or not 0 <= row - self._window[0] < len(self._window[1]):
-            self._window = None  # let go of its memory before taking the next
-            if self._next is not None and self._next[0] == row:
-                self._window = (row, self._next[1].result())
-            else:
-                self._window = (row, self._read_from(row))
-            after = row + len(self._window[1])
-            self._next = (after, self._ahead.submit(self._read_from, after)) if after < len(self._places) else None
-        return self._window
+    def _window(self, number: int) -> Array:
+        """A block of rows; the next one is read meanwhile. Several threads may go through the column side by side."""
+        with self._lock:
+            near = range(number - 1, number + 2)
+            self._windows = {known: window for known, window in self._windows.items() if known in near}
+            for wanted in near[1:]:
+                if wanted not in self._windows and wanted * self._step < len(self._places):
+                    self._windows[wanted] = self._ahead.submit(self._read_window, wanted)
+            window = self._windows[number]
+        return window.result()
 
-    def _read_from(self, row: int) -> Array:
-        rows = np.arange(row, min(row + self._step, len(self._places)))
+    def _read_window(self, number: int) -> Array:
+        first = number * self._step
+        rows = np.arange(first, min(first + self._step, len(self._places)))
         return self._read(rows, checking=not self._trusting)
 
     def _read(self, rows: Array, *, checking: bool = True) -> Array:
