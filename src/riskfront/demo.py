@@ -19,12 +19,13 @@ from rich.markup import escape
 
 from riskfront import experiment
 from riskfront.arrays import Array, FloatArray, IntArray
-from riskfront.calibration import calibrate, verify
+from riskfront.calibration import calibrate
 from riskfront.certificate import Certificate
 from riskfront.errors import StoreError
 from riskfront.problem import Limit, Problem
 from riskfront.table import LossTable
 from riskfront.terminal import grid, show_certificate
+from riskfront.verification import verify
 
 TRAIN, CALIBRATION = 450, 950
 PROBLEM = Problem(

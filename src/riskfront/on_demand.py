@@ -17,7 +17,7 @@ from riskfront.progress import ProgressBar
 from riskfront.space import Config
 from riskfront.sums import Rows
 from riskfront.table import LossTable
-from riskfront.workers import Workers
+from riskfront.workers import Evaluator
 
 
 class PlannedRows:
@@ -32,7 +32,13 @@ class PlannedRows:
     """
 
     def __init__(
-        self, plan: Plan, configs: Sequence[Config], rows: RowsOf, workers: Workers, limited: set[str], bar: ProgressBar
+        self,
+        plan: Plan,
+        configs: Sequence[Config],
+        rows: RowsOf,
+        workers: Evaluator,
+        limited: set[str],
+        bar: ProgressBar,
     ) -> None:
         self._opt, self._configs, self._rows, self._workers, self._bar = plan.opt, configs, rows, workers, bar
         self._limited = limited

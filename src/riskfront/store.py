@@ -210,9 +210,9 @@ class LossStore:
         lazy = size > _LAZY_BYTES if lazy is None else lazy
         columns = {name: self._column(name, kind, markers, limits, trusting=lazy) for name, kind in types.items()}
         if lazy:
-            return LossTable.of_columns(settings, columns, self._groups(), limits)
+            return LossTable.of_columns(settings, columns, self.groups(), limits)
         arrays = {name: column[slice(None)] for name, column in columns.items()}
-        return LossTable(settings, arrays, self._groups(), limits)
+        return LossTable(settings, arrays, self.groups(), limits)
 
     def blocks(self, loss: str, rows: int = 64) -> Iterator[tuple[list[Config], Array]]:
         """The settings and the losses of one column, (rows, examples), a block at a time."""
@@ -269,7 +269,8 @@ class LossStore:
             trusting,
         )
 
-    def _groups(self) -> dict[str, Groups]:
+    def groups(self) -> dict[str, Groups]:
+        """The groups of the examples."""
         found = {}
         for name, levels in self._about["groups"].items():
             codes = np.frombuffer(self._blobs.read(f"{array_name('groups', name)}/0") or b"", dtype="<i8")
