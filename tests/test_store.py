@@ -209,6 +209,8 @@ def test_damage_to_a_row_that_was_only_planned_over_is_found_by_verify(tmp_path:
     assert rf.calibrate(LossStore(tmp_path / "run.zarr").table(lazy=True), problem()).config == certificate.config
     with pytest.raises(StoreError, match="SHA-256 differs"):
         rf.verify(certificate, LossStore(tmp_path / "run.zarr").table(lazy=True))
+    with pytest.raises(StoreError, match="SHA-256 differs"):
+        LossStore(tmp_path / "run.zarr").table(lazy=True).losses("error")
 
 
 def test_types_that_change_from_setting_to_setting(tmp_path: Path) -> None:

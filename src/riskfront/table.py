@@ -163,7 +163,8 @@ class LossTable:
     def losses(self, name: str) -> Array:
         """(n_configs, n_examples), read-only. A copy for parts of a table."""
         column = self._column(name)
-        array = column if isinstance(column, np.ndarray) else column[slice(None)]
+        # asked for by number, rows of a store are compared with what was written
+        array = column if isinstance(column, np.ndarray) else column[np.arange(column.shape[0])]
         return array if self._examples is None else array[:, self._examples]
 
     def group(self, name: str) -> Groups:

@@ -13,7 +13,7 @@ from riskfront.space import Config, Space
 _ALL = 10_000  # spaces up to here are looked through whole
 _AT_RANDOM = 1_000
 _STEPS = (0.1, 0.03, 0.01)  # lengths of the steps tried around good settings, in sides of the space
-_TRIES = 100  # with each of them
+_TRIES = 100  # of each length
 _KEPT = 5
 
 
