@@ -1,128 +1,205 @@
-"""Every search strategy on one problem: how good is what can be certified after 25, 50, 100, 200 evaluations?
+"""Every search strategy on two real choices: how good is what can be certified after 25, 50, 100, 200 evaluations?
 
-    OMP_NUM_THREADS=1 python benchmarks/search_strategies.py --seeds 5 --strategies random,optuna:tpe,guided
+    OMP_NUM_THREADS=1 python -m benchmarks.search_strategies
 
-The problem is a simulated adaptive classifier of the paper's kind: an early-exit network with three thresholds. Each
-example leaves at the first layer whose confidence passes that layer's threshold. Any function from (number of examples,
-seed) to a space and a loss function may take its place. Printed, as means over seeds:
+The paper's figure on optimisers, for the two cases of `benchmarks.search_cases`. A strategy is told opt values only;
+Pareto Testing then certifies a setting among those it asked for, with the examples and the split that the full grid of
+6,480 has too. The figure of merit is that setting's true cost, 1 where nothing was certified.
 
-certified    cost of the setting that Pareto Testing with fixed-sequence testing certifies (1 when it certifies none)
-opt best     lowest opt cost among settings whose opt risk would be rejected if it were the test risk
-hypervolume  of the front below the upper end of the region of interest, as a share of the reference box
-seconds      spent in ask and tell so far
+Runs append a line to the CSV file for each case, strategy and seed, and skip what is there: stop and start at will.
+`--table` makes the table and the figure of what is there.
 """
 
+from __future__ import annotations
+
 import argparse
+import csv
 import time
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any
 
-import moocore
 import numpy as np
-import numpy.typing as npt
-from scipy.special import betaincc
+import pandas as pd
 
-from riskfront.search import LimitTarget, make_search
-from riskfront.space import Config, Float, Space
+from benchmarks.search_cases import POPULATIONS, Case, draw
+from riskfront.search import Search, make_search
 
-ALPHA, DELTA, FULL_GRID = 0.05, 0.1, 6480
-METRICS = ("certified", "opt best", "hypervolume", "seconds")
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-Losses: TypeAlias = Callable[[Config], tuple[FloatArray, FloatArray]]  # one error (0 or 1) and one cost an example
-Problem: TypeAlias = Callable[[int, int], tuple[Space, Losses]]
-
-
-def early_exit_classifier(n: int, seed: int) -> tuple[Space, Losses]:
-    """A space of three exit thresholds and the losses of n simulated examples at a setting."""
-    rng = np.random.default_rng(seed)
-    difficulty = rng.normal(size=(n, 1))
-    # Deeper layers see more of the signal; a layer is right when its logit is positive.
-    logits = np.array([0.8, 1.6, 2.4, 3.2]) - difficulty + rng.normal(scale=[1.2, 1.0, 0.8, 0.6], size=(n, 4))
-    right = logits > 0
-    confidence = np.tanh(np.abs(logits + rng.normal(scale=0.5, size=logits.shape)) / 2)
-    price = np.array([0.25, 0.5, 0.75, 1.0])
-
-    def losses(config: Config) -> tuple[FloatArray, FloatArray]:
-        thresholds = np.array([config["exit1"], config["exit2"], config["exit3"], -1.0])
-        exits = (confidence >= thresholds).argmax(axis=1)
-        error = right[:, 3] & ~right[np.arange(n), exits]
-        return error.astype(np.float64), price[exits]
-
-    return Space(exit1=Float(0, 1), exit2=Float(0, 1), exit3=Float(0, 1)), losses
+BUDGETS = (25, 50, 100, 200)
+FULL_GRID = "full grid"
+STRATEGIES = ("grid", "random", "optuna:nsga2", "optuna:tpe", "optuna:gp", "parego", "guided")
+PLANNED = ("grid", "optuna:nsga2")  # these look ahead to their budget, so each budget is a search of its own
+COLUMNS = ["case", "strategy", "seed", *(f"cost_{b}" for b in BUDGETS), "evaluations", "seconds"]
 
 
-def certified_cost(risks: FloatArray, costs: FloatArray, configs: list[Config], losses: Losses, test: slice) -> float:
-    """Walk the front from the lowest opt risk up and stop at the first setting that the exact binomial test keeps."""
-    front = np.flatnonzero(moocore.is_nondominated(np.column_stack([risks, costs])))
-    best = 1.0
-    for i in front[np.argsort(risks[front], kind="stable")]:
-        error, cost = losses(configs[i])
-        wrong = int(error[test].sum())
-        if betaincc(wrong + 1, len(error[test]) - wrong, ALPHA) > DELTA:
-            break
-        best = float(cost.mean())
-    return best
-
-
-def search_once(strategy: str, seed: int, n: int, budgets: list[int], problem: Problem) -> list[list[float]]:
-    """One row of metrics for each budget, all from one search that goes up to the last."""
-    space, losses = problem(n, seed)
-    opt, test = slice(0, n // 2), slice(n // 2, n)
-    target = LimitTarget("error", alpha=ALPHA, n_opt=n // 2, n_test=n - n // 2)
-    region = target.region(DELTA)
+def start(strategy: str, case: Case, budget: int) -> Search:
     name, _, sampler = strategy.partition(":")
-    options: dict[str, Any] = {"targets": [target], "delta": DELTA} if name == "guided" else {}
-    if sampler:
-        options["sampler"] = sampler
-    search = make_search(name, space, ["error", "cost"], seed=seed, budget=budgets[-1], **options)
-    configs: list[Config] = []
-    values: list[tuple[float, float]] = []
-    seconds = 0.0
-    rows = []
-    for i in range(1, budgets[-1] + 1):
+    options: dict[str, Any] = {"sampler": sampler} if sampler else {}
+    if name == "guided":
+        options |= {"targets": case.targets, "delta": case.problem.delta}
+    return make_search(name, case.space, case.names, seed=case.seed, budget=budget, **options)
+
+
+def search_costs(strategy: str, case: Case, budgets: tuple[int, ...]) -> tuple[list[float], float]:
+    """The certified cost after each number of evaluations of one search, and the seconds it spent in ask and tell."""
+    search = start(strategy, case, budgets[-1])
+    rows: list[int] = []
+    costs, seconds = [], 0.0
+    for evaluation in range(1, budgets[-1] + 1):
         begin = time.perf_counter()
         asked = search.ask()
-        seconds += time.perf_counter() - begin
         for config in asked:
-            error, cost = losses(config)
-            configs.append(config)
-            values.append((float(error[opt].mean()), float(cost[opt].mean())))
-            begin = time.perf_counter()
-            search.tell(config, {"error": values[-1][0], "cost": values[-1][1]})
-            seconds += time.perf_counter() - begin
-        if i in budgets:
-            points = np.array(values)
-            risks, costs = points.T
-            best = float(costs[risks <= region.r_max].min(initial=1.0))
-            share = float(moocore.hypervolume(points, ref=[region.high, 1.0])) / region.high
-            rows.append([certified_cost(risks, costs, configs, losses, test), best, share, seconds])
-    return rows
+            rows.append(case.row(config))
+            search.tell(config, dict(zip(case.names, case.told[rows[-1]].tolist(), strict=True)))
+        seconds += time.perf_counter() - begin
+        if evaluation in budgets:
+            costs.append(case.certified_cost(rows))
+    return costs, seconds
 
 
-def compare(strategies: list[str], seeds: int, n: int, budgets: list[int], problem: Problem) -> None:
-    print(f"{'strategy':<14} {'metric':<11} " + " ".join(f"{b:>8}" for b in budgets), flush=True)
-    for strategy in ["full grid", *strategies]:
-        results = []
-        for seed in range(seeds):
-            if strategy == "full grid":
-                results.append(search_once("grid", seed, n, [FULL_GRID], problem))
-            elif strategy == "grid":  # a grid is made for one budget
-                results.append([row for b in budgets for row in search_once("grid", seed, n, [b], problem)])
-            else:
-                results.append(search_once(strategy, seed, n, budgets, problem))
-        for metric, means in zip(METRICS, np.array(results).mean(axis=0).T, strict=True):
-            print(f"{strategy:<14} {metric:<11} " + " ".join(f"{v:8.4f}" for v in means), flush=True)
+def measure(strategy: str, case: Case, most: int) -> dict[str, Any]:
+    """One line of the results; budgets beyond `most` stay empty."""
+    budgets = tuple(b for b in BUDGETS if b <= most)
+    if strategy == FULL_GRID:
+        costs, seconds, evaluations = [case.certified_cost()] * len(BUDGETS), 0.0, len(case.told)
+    elif strategy in PLANNED:
+        found = [search_costs(strategy, case, (budget,)) for budget in budgets]
+        costs, seconds, evaluations = [c[0] for c, _ in found], found[-1][1], budgets[-1]
+    else:
+        (costs, seconds), evaluations = search_costs(strategy, case, budgets), budgets[-1]
+    numbers = {f"cost_{b}": round(cost, 5) for b, cost in zip(BUDGETS, costs, strict=False)}
+    return {**numbers, "evaluations": evaluations, "seconds": round(seconds, 2)}
+
+
+def run(cases: list[str], strategies: list[str], seeds: range, most: int, out: Path) -> None:
+    for name in cases:
+        for seed in seeds:
+            case = None
+            for strategy in [FULL_GRID, *strategies]:
+                if _is_done(out, name, strategy, seed, most):
+                    continue
+                case = case or draw(name, seed)
+                line = {"case": name, "strategy": strategy, "seed": seed, **measure(strategy, case, most)}
+                _append(out, line)
+                print(line, flush=True)
+
+
+def _is_done(out: Path, case: str, strategy: str, seed: int, most: int) -> bool:
+    if not out.exists():
+        return False
+    with out.open(newline="") as file:
+        return any(
+            (line["case"], line["strategy"], line["seed"]) == (case, strategy, str(seed))
+            and int(line["evaluations"]) >= most
+            for line in csv.DictReader(file)
+        )
+
+
+def _append(out: Path, line: dict[str, Any]) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    fresh = not out.exists()
+    with out.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        if fresh:
+            writer.writeheader()
+        writer.writerow(line)
+
+
+def read_results(out: Path) -> pd.DataFrame:
+    """One line a case, strategy, seed and budget; the longest run counts where a shorter one came first."""
+    lines = pd.read_csv(out).sort_values("evaluations", kind="stable")
+    lines = lines.drop_duplicates(["case", "strategy", "seed"], keep="last")
+    budgets = {f"cost_{budget}": budget for budget in BUDGETS}
+    costs = lines.melt(["case", "strategy", "seed"], list(budgets), "budget", "cost").dropna()
+    return costs.assign(budget=costs["budget"].map(budgets))
+
+
+def summarise(results: pd.DataFrame) -> pd.DataFrame:
+    """Mean cost, its excess over the full grid with its standard error, and that over random search, on the same seeds."""
+    keys = ["case", "seed", "budget"]
+    for reference in (FULL_GRID, "random"):
+        other = results[results["strategy"] == reference].set_index(keys)["cost"].rename(reference)
+        results = results.join(other, on=keys)
+    means = []
+    for key, part in results.groupby(["case", "strategy", "budget"], sort=False):
+        grid, over_grid, over_random = (
+            part[FULL_GRID].mean(),
+            part["cost"] - part[FULL_GRID],
+            part["cost"] - part["random"],
+        )
+        numbers = [part["cost"].mean(), over_grid.mean() / grid, over_grid.sem() / grid, over_random.mean()]
+        means.append([*key, len(part), *numbers])  # type: ignore[misc]
+    columns = ["case", "strategy", "budget", "seeds", "cost", "excess", "excess_error", "over_random"]
+    return pd.DataFrame(means, columns=columns)
+
+
+def markdown(out: Path) -> str:
+    summary = summarise(read_results(out))
+    seconds = pd.read_csv(out).assign(each=lambda lines: lines["seconds"] / lines["evaluations"])
+    about = (
+        "Mean true cost of the certified setting, in brackets its excess over what the full grid of 6,480 certifies on the "
+        "same seeds, with its standard error. \\* marks means above those of random search; fewer seeds than 20 are given. "
+        "Times of a setting (ask and tell) are of one core of a busy machine."
+    )
+    parts = [
+        "Made by `OMP_NUM_THREADS=1 python -m benchmarks.search_strategies`; with `--table`, from the CSV file.",
+        about,
+    ]
+    for case, part in summary.groupby("case", sort=False):
+        grid = part[part["strategy"] == FULL_GRID]["cost"].iloc[0]
+        parts.append(f"## {case}: the full grid certifies {grid:.4f}")
+        lines = ["| | " + " | ".join(map(str, BUDGETS)) + " | seconds a setting |", "| --- |" + " --- |" * 5]
+        for strategy in STRATEGIES:
+            own = part[part["strategy"] == strategy].set_index("budget")
+            cells = [_cell(own.loc[b]) if b in own.index else "" for b in BUDGETS]
+            spent = seconds[(seconds["case"] == case) & (seconds["strategy"] == strategy)]["each"].median()
+            lines.append(f"| {strategy} | {' | '.join(cells)} | {spent:.2f} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _cell(row: pd.Series[Any]) -> str:
+    worse = " \\*" if row["over_random"] > 0 else ""
+    fewer = f", {row['seeds']:.0f} seeds" if row["seeds"] < 20 else ""
+    excess = f"{100 * row['excess']:+.1f} ± {100 * row['excess_error']:.1f} %"
+    return f"{row['cost']:.4f} ({excess}{fewer}){worse}"
+
+
+def draw_figure(out: Path) -> None:
+    """Excess over the full grid against evaluations, a panel a case; needs matplotlib."""
+    from matplotlib.figure import Figure
+
+    summary = summarise(read_results(out))
+    cases = list(dict.fromkeys(summary["case"]))
+    figure = Figure(figsize=(5 * len(cases), 4), layout="constrained")
+    for axes, case in zip(np.atleast_1d(figure.subplots(1, len(cases))), cases, strict=True):
+        for strategy in STRATEGIES:
+            own = summary[(summary["case"] == case) & (summary["strategy"] == strategy)].sort_values("budget")
+            axes.errorbar(
+                own["budget"], 100 * own["excess"], 100 * own["excess_error"], marker="o", ms=3, label=strategy
+            )
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.set(xscale="log", xticks=BUDGETS, xticklabels=BUDGETS, title=case, xlabel="evaluations")
+        axes.minorticks_off()
+        axes.set_ylabel("cost over the full grid's, %")
+    axes.legend(frameon=False)
+    figure.savefig(out.with_suffix(".svg"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--strategies", default="grid,random,optuna:nsga2,optuna:tpe,optuna:gp,parego,guided")
-    parser.add_argument("--budgets", default="25,50,100,200")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--examples", type=int, default=4000)
-    arguments = parser.parse_args()
-    budgets = [int(b) for b in arguments.budgets.split(",")]
-    compare(arguments.strategies.split(","), arguments.seeds, arguments.examples, budgets, early_exit_classifier)
+    parser.add_argument("--strategies", default=",".join(STRATEGIES))
+    parser.add_argument("--cases", default=",".join(POPULATIONS))
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--most", type=int, default=BUDGETS[-1], help="evaluations of the longest search")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/search.csv"))
+    parser.add_argument("--table", action="store_true", help="no runs, only the table and the figure")
+    options = parser.parse_args()
+    if not options.table:
+        seeds = range(options.first_seed, options.first_seed + options.seeds)
+        run(options.cases.split(","), options.strategies.split(","), seeds, options.most, options.out)
+    options.out.with_suffix(".md").write_text(markdown(options.out), encoding="utf-8")
+    draw_figure(options.out)
 
 
 if __name__ == "__main__":

@@ -126,5 +126,5 @@ def test_verify_finds_what_is_not() -> None:
     assert rf.verify(replace(found, path=found.path.iloc[:-1]), TABLE)
     assert rf.verify(replace(found, guaranteed=False), TABLE)
     assert rf.verify(replace(found, seed=3), TABLE)
-    with pytest.raises(InvalidInputError, match=r"only a certificate made by calibrate can be recomputed"):
+    with pytest.raises(InvalidInputError, match=r"tune or certify made it"):
         rf.verify(replace(found, seed=None), TABLE)

@@ -248,6 +248,28 @@ evaluate(losses, range(100), configs, store={str(tmp_path / "run.zarr")!r})
     assert not list(tmp_path.rglob("*.partial"))
 
 
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_a_failure_loses_nothing_that_other_workers_are_busy_with(tmp_path: Path, backend: str) -> None:
+    def fails_first(config: dict[str, Any], examples: Any) -> dict[str, Any]:
+        (tmp_path / f"began {config['i']}").touch()
+        if config["i"] == 0:
+            while not (tmp_path / "began 1").exists():
+                time.sleep(0.01)
+            raise ValueError("no")
+        time.sleep(1.0)
+        return {"error": np.zeros(len(examples))}
+
+    configs = [{"i": i} for i in range(40)]
+    with joblib.parallel_config(backend=backend), pytest.raises(EvaluationError, match="ValueError: no") as caught:
+        evaluate(fails_first, EXAMPLES, configs, store=tmp_path / "run.zarr", n_jobs=2)
+    began = {int(path.name.split()[1]) for path in tmp_path.glob("began *")}
+    kept = {config["i"] for config in LossStore(tmp_path / "run.zarr").configs}
+    assert 1 in kept
+    assert kept == began - {0}, "what was begun is finished and kept"
+    assert len(began) < 10, "and nothing else is begun"
+    assert f"The {len(kept)} settings evaluated before are in the store" in str(caught.value)
+
+
 def test_a_worker_of_a_dask_cluster_dies(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     import logging

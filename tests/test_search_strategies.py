@@ -4,6 +4,7 @@ import builtins
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from riskfront.errors import InvalidInputError, MissingExtraError
@@ -123,3 +124,45 @@ def test_importing_the_strategies_loads_no_optional_library():
     code = f"import sys, riskfront.search; print([m for m in {optional} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+class Lattice:
+    """A bump on a lattice of the unit cube, as Optuna shows an acquisition function to its samplers."""
+
+    dim = 3
+    continuous_indices = ()
+
+    def __init__(self):
+        self.search_space = self
+        self.lines = [np.linspace(0.05, 0.95, n) for n in (10, 18, 20)]
+        self.goal = np.array([self.lines[0][7], self.lines[1][2], self.lines[2][11]])
+        self.calls = 0
+
+    def get_choices_of_discrete_params(self):
+        return self.lines
+
+    def sample_normalized_params(self, n, rng):
+        return np.column_stack([rng.choice(line, size=n) for line in self.lines])
+
+    def eval_acqf_no_grad(self, points):
+        self.calls += 1
+        return -((points - self.goal) ** 2).sum(axis=1)
+
+
+def test_the_gp_sampler_looks_along_whole_lines_of_a_lattice(monkeypatch):
+    pytest.importorskip("torch")
+    from optuna.samplers import GPSampler
+
+    from riskfront.search.gp_sampler import LatticeGPSampler
+
+    sampler = LatticeGPSampler(seed=0)
+    bump = Lattice()
+    start = np.array([[line[0] for line in bump.lines]])
+    assert sampler._optimize_acqf(bump, start) == pytest.approx(bump.goal)
+    assert sampler._optimize_acqf(Lattice(), None) == pytest.approx(bump.goal)
+    assert bump.calls < 10, "points must be looked at together"
+    assert hasattr(GPSampler, "_optimize_acqf"), "Optuna must still call what is overridden"
+    assert hasattr(GPSampler(seed=0), "_n_qmc_samples_ehvi")
+    monkeypatch.setattr(GPSampler, "_optimize_acqf", lambda *_: np.zeros(3))
+    bump.continuous_indices = (1,)
+    assert sampler._optimize_acqf(bump, None) == pytest.approx(0)

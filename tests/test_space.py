@@ -122,7 +122,7 @@ def test_check_says_what_is_outside(change, says):
 
 
 def test_check_returns_the_spaces_own_types():
-    space = Space(x=Float(0, 4), n=Int(0, 4), on=Choice([True, False]), k=Choice([1, 2, None]))
+    space = Space(x=Float(0, 4), n=Int(0, 4), on=Choice([True, False]), k=Choice([1, 2, "none"]))
     config = space.check({"x": np.int64(1), "n": 1.0, "on": np.bool_(True), "k": np.float64(1.0)})
     assert config == {"x": 1.0, "n": 1, "on": True, "k": 1}
     assert [type(v) for v in config.values()] == [float, int, bool, int]

@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +149,68 @@ def test_damage_is_found(tmp_path: Path) -> None:
     lines.write_text('{"config"\n')
     with pytest.raises(StoreError, match="damaged"):
         LossStore(tmp_path / "run.zarr")
+
+
+def test_threads_go_through_a_column_side_by_side(filled: LossStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riskfront.lazy_column._WINDOW_BYTES", 3 * N * 4)
+    held = filled.table(lazy=False).losses("cost")
+    starts = [start for start in range(39) for _ in range(3)]
+    for _ in range(5):
+        column = filled.table(lazy=True)._column("cost")
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            found = list(pool.map(lambda start, column=column: column[start : start + 2], starts))
+        for start, part in zip(starts, found, strict=True):
+            np.testing.assert_array_equal(part, held[start : start + 2])
+
+
+def damage(folder: Path, loss: str, position: int) -> None:
+    """Turn around one byte of a row of the only part."""
+    (chunk,) = (folder / "parts").glob(f"*/{loss}/0.0")
+    data = bytearray(chunk.read_bytes())
+    data[position * N * (1 if loss == "error" else 4)] ^= 1  # so little that the plan stays the same
+    chunk.write_bytes(data)
+
+
+def test_damage_to_a_tested_row_of_a_large_store_is_found(tmp_path: Path) -> None:
+    for loss in ("error", "cost"):
+        store = LossStore(tmp_path / loss, task())
+        for i in range(40):
+            store.write({"i": i, "kind": "x"}, row(i))
+        tested = int(rf.calibrate(store.table(lazy=True), problem()).path["i"].iloc[0])
+        damage(tmp_path / loss, loss, tested)
+        with pytest.raises(StoreError, match="SHA-256 differs"):
+            rf.calibrate(LossStore(tmp_path / loss).table(lazy=True), problem())
+
+
+def test_sums_that_were_read_in_passing_are_checked_before_a_certificate_rests_on_them(tmp_path: Path) -> None:
+    store = LossStore(tmp_path / "run.zarr", task())
+    for i in range(40):
+        store.write({"i": i, "kind": "x"}, row(i))
+    opt, test = store.table(lazy=True).split(0.3)
+    plan = rf.ParetoTesting().plan(opt, problem())
+    tested = rf.certify(plan, test, problem()).path["i"].iloc[0]
+    damage(tmp_path / "run.zarr", "error", int(tested))
+    opt, test = LossStore(tmp_path / "run.zarr").table(lazy=True).split(0.3)
+    for term in problem().terms:
+        test.means(term)  # of all settings, now in memory
+    plan = rf.ParetoTesting().plan(opt, problem())
+    with pytest.raises(StoreError, match="SHA-256 differs"):
+        rf.certify(plan, test, problem())
+
+
+def test_damage_to_a_row_that_was_only_planned_over_is_found_by_verify(tmp_path: Path) -> None:
+    store = LossStore(tmp_path / "run.zarr", task())
+    for i in range(40):
+        store.write({"i": i, "kind": "x"}, row(i))
+    certificate = rf.calibrate(store.table(lazy=True), problem())
+    assert rf.verify(certificate, store.table(lazy=True)) == []
+    (passed_over,) = {39} - set(certificate.path["i"])
+    damage(tmp_path / "run.zarr", "error", passed_over)
+    assert rf.calibrate(LossStore(tmp_path / "run.zarr").table(lazy=True), problem()).config == certificate.config
+    with pytest.raises(StoreError, match="SHA-256 differs"):
+        rf.verify(certificate, LossStore(tmp_path / "run.zarr").table(lazy=True))
+    with pytest.raises(StoreError, match="SHA-256 differs"):
+        LossStore(tmp_path / "run.zarr").table(lazy=True).losses("error")
 
 
 def test_types_that_change_from_setting_to_setting(tmp_path: Path) -> None:

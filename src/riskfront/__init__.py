@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 from riskfront import experiment
-from riskfront.calibration import calibrate, certify, frontier, verify
+from riskfront.calibration import calibrate, certify, frontier
 from riskfront.certificate import Certificate
 from riskfront.errors import (
     EvaluationError,
@@ -79,6 +79,7 @@ __all__ = [
 # what stands on large libraries is loaded when it is first used
 _LATER = {
     "LossStore": "riskfront.store",
+    "verify": "riskfront.verification",
     "RiskControlledClassifier": "riskfront.estimators",
     "RiskControlledEstimator": "riskfront.estimators",
     "evaluate": "riskfront.evaluation",

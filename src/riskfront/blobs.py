@@ -60,6 +60,10 @@ class LocalBlobs:
         if root.exists() and not root.is_dir():
             raise StoreError(f"a store must be a folder; '{root}' is a file. Give another name.")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process, whose working folder may differ, the same folder."""
+        return LocalBlobs, (self.root.absolute(),)
+
     @property
     def url(self) -> str:
         return str(self.root)

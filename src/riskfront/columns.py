@@ -44,6 +44,12 @@ class Column(Protocol):
     def row_digests(self) -> list[bytes]:
         """The SHA-256 of each row."""
 
+    def part(self, rows: slice) -> Column:
+        """These rows as a column of their own, which can be sent to another process."""
+
+    def check(self, rows: Array | None = None) -> None:
+        """Raise an error if these rows, or any, are not as they were written."""
+
 
 def settings(configs: Sequence[Mapping[str, Any]] | pd.DataFrame) -> pd.DataFrame:
     """The settings as a data frame with one row each, all different, without missing values."""

@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 
 from riskfront import experiment
 from riskfront.arrays import Array, FloatArray, IntArray
-from riskfront.calibration import calibrate, verify
+from riskfront.calibration import calibrate
 from riskfront.certificate import Certificate
 from riskfront.errors import StoreError
 from riskfront.problem import Limit, Problem
 from riskfront.table import LossTable
 from riskfront.terminal import grid, show_certificate
+from riskfront.verification import verify
 
 TRAIN, CALIBRATION = 450, 950
 PROBLEM = Problem(
@@ -70,10 +72,11 @@ def train_cascade(seed: int = 0) -> Cascade:
     )
 
 
-def cascade_table(cascade: Cascade) -> LossTable:
-    """The losses of every combination of the three thresholds on every image."""
-    configs = [{"exit_1": a, "exit_2": b, "abstain": c} for a, b, c in itertools.product(_EXITS, _EXITS, _ABSTAIN)]
-    thresholds = np.array([list(config.values()) for config in configs])
+def cascade_table(cascade: Cascade, thresholds: FloatArray | None = None) -> LossTable:
+    """The losses of every combination of the three thresholds, or of those given, (settings, 3), on every image."""
+    if thresholds is None:
+        thresholds = np.array(list(itertools.product(_EXITS, _EXITS, _ABSTAIN)))
+    configs = pd.DataFrame(thresholds, columns=["exit_1", "exit_2", "abstain"])
     leaves_first = cascade.confidences[0] >= thresholds[:, :1]
     leaves_second = cascade.confidences[1] >= thresholds[:, 1:2]
     stage = np.where(leaves_first, 0, np.where(leaves_second, 1, 2))

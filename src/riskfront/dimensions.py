@@ -13,7 +13,7 @@ import numpy as np
 
 from riskfront.errors import InvalidInputError
 
-Scalar: TypeAlias = str | int | float | bool | None
+Scalar: TypeAlias = str | int | float | bool
 
 _EXACT = 2**53  # whole numbers up to here are floats too, which unit coordinates need
 
@@ -113,7 +113,7 @@ class Int:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few options without an order: strings, numbers, booleans or None."""
+    """One of a few options without an order: strings, numbers or booleans."""
 
     options: tuple[Scalar, ...]
 
@@ -126,8 +126,8 @@ class Choice:
         for i, option in enumerate(choices):
             if not _is_scalar(option):
                 raise InvalidInputError(
-                    f"Choice options must be strings, finite numbers, booleans or None; got {option!r}. "
-                    "Name the option by a string and look the object up by it."
+                    f"Choice options must be strings, finite numbers or booleans; got {option!r}. "
+                    'Name the option by a string, such as "none", and look up in your function what it stands for.'
                 )
             # 1, 1.0 and True are equal in Python, so samplers and tables could not tell them apart.
             if option in choices[:i]:
@@ -174,7 +174,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_scalar(value: Any) -> bool:
-    return value is None or isinstance(value, str | bool) or (_is_number(value) and math.isfinite(value))
+    return isinstance(value, str | bool) or (_is_number(value) and math.isfinite(value))
 
 
 def _check_order(kind: str, low: float, high: float, log: bool) -> None:

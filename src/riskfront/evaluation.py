@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,7 @@ from riskfront.space import Config, config_id
 from riskfront.store import LossStore
 from riskfront.table import LossTable
 from riskfront.task import Task
-from riskfront.workers import Workers
+from riskfront.workers import Evaluator, Workers
 
 Bounds = Mapping[str, tuple[float, float]]
 
@@ -119,14 +120,17 @@ def open_rows(
 
 def fill(
     rows: RowsOf,
-    workers: Workers,
+    workers: Evaluator,
     configs: Sequence[Config],
     bar: ProgressBar,
     failures: dict[str, tuple[Config, Failure]] | None = None,
     hint: str = "",
 ) -> None:
-    """Evaluate settings and write each down when it comes; failures are collected, or raised if there is no place for them."""
-    results = workers.run(configs)
+    """Evaluate settings and write each down when it comes; failures are collected, or the first is raised if there is no
+    place for them. Then no other setting is begun, but those that workers are busy with are awaited and written down too.
+    """
+    stopped: list[tuple[Config, Failure]] = []
+    results = workers.run(itertools.takewhile(lambda _: not stopped, configs))
     try:
         for index, outcome in results:
             config = configs[index]
@@ -137,12 +141,15 @@ def fill(
             if isinstance(outcome, dict):
                 rows.write(config, outcome)
             elif failures is None:
-                _raise(outcome, config, rows, hint)
+                stopped.append((config, outcome))
             else:
                 failures[config_id(config)] = (config, outcome)
             bar.advance()
     finally:
         results.close()  # type: ignore[attr-defined]
+    if stopped:
+        config, failure = stopped[0]
+        _raise(failure, config, rows, hint)
 
 
 def as_configs(configs: Sequence[Mapping[str, Any]] | pd.DataFrame) -> list[Config]:

@@ -17,7 +17,7 @@ from riskfront.progress import ProgressBar
 from riskfront.space import Config
 from riskfront.sums import Rows
 from riskfront.table import LossTable
-from riskfront.workers import Workers
+from riskfront.workers import Evaluator
 
 
 class PlannedRows:
@@ -32,7 +32,13 @@ class PlannedRows:
     """
 
     def __init__(
-        self, plan: Plan, configs: Sequence[Config], rows: RowsOf, workers: Workers, limited: set[str], bar: ProgressBar
+        self,
+        plan: Plan,
+        configs: Sequence[Config],
+        rows: RowsOf,
+        workers: Evaluator,
+        limited: set[str],
+        bar: ProgressBar,
     ) -> None:
         self._opt, self._configs, self._rows, self._workers, self._bar = plan.opt, configs, rows, workers, bar
         self._limited = limited
@@ -107,3 +113,9 @@ class PlannedColumn:
 
     def row_digests(self) -> list[bytes]:
         return [hashlib.sha256(b"not evaluated").digest()]
+
+    def check(self, rows: Array | None = None) -> None:
+        """Rows come from tables in memory, which were checked when they were read."""
+
+    def part(self, rows: slice) -> PlannedColumn:
+        raise InvalidInputError("test losses are evaluated for settings of the plan only, never for all.")

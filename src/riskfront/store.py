@@ -197,7 +197,8 @@ class LossStore:
 
         Args:
             configs: which settings; by default all, in an order that does not depend on who wrote them when.
-            lazy: leave the losses in the store and read them a block at a time; by default for more than 1 GB.
+            lazy: leave the losses in the store and read them a block at a time; by default for more than 1 GB. The SHA-256 of
+                a row is then compared with its losses when it is tested, and by ``verify``, not when it is only planned over.
             bounds: instead of those that the store was made with.
         """
         markers = self._chosen(configs)
@@ -206,11 +207,12 @@ class LossStore:
         settings = [dict(marker.config) for marker in markers]
         known = self._about["bounds"] if bounds is None else bounds
         limits = {name: (pair[0], pair[1]) for name, pair in known.items()}
-        columns = {name: self._column(name, kind, markers, limits) for name, kind in types.items()}
-        if lazy or (lazy is None and size > _LAZY_BYTES):
-            return LossTable.of_columns(settings, columns, self._groups(), limits)
+        lazy = size > _LAZY_BYTES if lazy is None else lazy
+        columns = {name: self._column(name, kind, markers, limits, trusting=lazy) for name, kind in types.items()}
+        if lazy:
+            return LossTable.of_columns(settings, columns, self.groups(), limits)
         arrays = {name: column[slice(None)] for name, column in columns.items()}
-        return LossTable(settings, arrays, self._groups(), limits)
+        return LossTable(settings, arrays, self.groups(), limits)
 
     def blocks(self, loss: str, rows: int = 64) -> Iterator[tuple[list[Config], Array]]:
         """The settings and the losses of one column, (rows, examples), a block at a time."""
@@ -240,7 +242,13 @@ class LossStore:
         return markers
 
     def _column(
-        self, name: str, kind: np.dtype[Any], markers: Sequence[Marker], bounds: Mapping[str, tuple[float, float]]
+        self,
+        name: str,
+        kind: np.dtype[Any],
+        markers: Sequence[Marker],
+        bounds: Mapping[str, tuple[float, float]],
+        *,
+        trusting: bool = False,
     ) -> LazyColumn:
         known = [marker.losses[name] for marker in markers]
         low, high = min(loss.low for loss in known), max(loss.high for loss in known)
@@ -258,9 +266,11 @@ class LossStore:
             np.dtype(np.bool_) if binary else kind,
             self.n_examples,
             (0.0, 1.0) if binary or kind == np.bool_ else (low, high),
+            trusting,
         )
 
-    def _groups(self) -> dict[str, Groups]:
+    def groups(self) -> dict[str, Groups]:
+        """The groups of the examples."""
         found = {}
         for name, levels in self._about["groups"].items():
             codes = np.frombuffer(self._blobs.read(f"{array_name('groups', name)}/0") or b"", dtype="<i8")

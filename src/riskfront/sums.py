@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock, get_ident
@@ -46,6 +46,12 @@ class Totals:
 
     def at(self, rows: IntArray) -> Totals:
         return Totals(self.n if len(self.n) == 1 else self.n[rows], self.total[rows])
+
+    @classmethod
+    def stack(cls, parts: Sequence[Totals], *, same_n: bool) -> Totals:
+        """Sums of blocks of settings as one; with ``same_n`` the examples are the same for all settings."""
+        n = parts[0].n if same_n else np.concatenate([part.n for part in parts])
+        return cls(n, np.concatenate([part.total for part in parts]))
 
 
 class PartialTotals:
@@ -91,8 +97,7 @@ def weighted_sums(
     0/1 losses are multiplied in single precision as long as every count is exact in it, and returned as integers;
     all other losses in double precision.
     """
-    exact_single = binary and weights.sum(axis=0).max(initial=0) < _EXACT_SINGLE
-    kind = np.float32 if exact_single else np.float64
+    kind = _precision(weights, binary)
     factors = weights.astype(kind)
     total = np.empty((len(rows), weights.shape[1]), dtype=np.int64 if binary else np.float64)
     n = np.empty(total.shape, dtype=np.int64) if condition else weights.sum(axis=0, dtype=np.int64)[None, :]
@@ -109,6 +114,15 @@ def weighted_sums(
 
     _for_each(add, list(row_blocks(len(rows), len(weights) * factors.itemsize)))
     return Totals(n, total)
+
+
+def rows_at_once(weights: Array, binary: bool) -> int:
+    """How many settings ``weighted_sums`` takes at a time; parts of a multiple of it give the same sums as the whole."""
+    return _rows_of(len(weights) * np.dtype(_precision(weights, binary)).itemsize)
+
+
+def _precision(weights: Array, binary: bool) -> type[np.floating[Any]]:
+    return np.float32 if binary and weights.sum(axis=0).max(initial=0) < _EXACT_SINGLE else np.float64
 
 
 def _for_each(function: Callable[[slice], None], blocks: list[slice]) -> None:
@@ -169,5 +183,9 @@ def _cores() -> int:
 
 def row_blocks(rows: int, row_bytes: int) -> Iterator[slice]:
     """Slices of rows of about the size of a cache."""
-    step = max(1, _BLOCK_BYTES // max(1, row_bytes))
+    step = _rows_of(row_bytes)
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+
+
+def _rows_of(row_bytes: int) -> int:
+    return max(1, _BLOCK_BYTES // max(1, row_bytes))

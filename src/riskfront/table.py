@@ -10,17 +10,19 @@ import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import joblib
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from riskfront import columns as checked
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
+from riskfront.cluster import cluster_size, shares
 from riskfront.columns import Column, Groups
 from riskfront.errors import InvalidInputError
 from riskfront.fingerprint import fingerprint
 from riskfront.splits import positions, split_examples
-from riskfront.sums import PartialTotals, Rows, Term, Totals, weighted_sums
+from riskfront.sums import PartialTotals, Rows, Term, Totals, rows_at_once, weighted_sums
 from riskfront.table_file import TableParts, read_parts, write_parts
 
 T = TypeVar("T")
@@ -161,7 +163,8 @@ class LossTable:
     def losses(self, name: str) -> Array:
         """(n_configs, n_examples), read-only. A copy for parts of a table."""
         column = self._column(name)
-        array = column if isinstance(column, np.ndarray) else column[slice(None)]
+        # asked for by number, rows of a store are compared with what was written
+        array = column if isinstance(column, np.ndarray) else column[np.arange(column.shape[0])]
         return array if self._examples is None else array[:, self._examples]
 
     def group(self, name: str) -> Groups:
@@ -326,14 +329,43 @@ class LossTable:
         return self._batch is not None if self.is_lazy else _MANY * rows > self.n_configs
 
     def _sums(self, term: Term, weights: Array, rows: IntArray | None = None) -> Totals:
-        varying = term.given is not None and term.given in self._losses
+        workers = cluster_size() if rows is None and self.is_lazy else 0
+        if not workers:
+            return self._sums_here(term, weights, rows)
+        step = rows_at_once(weights, self._counts(term))
+        blocks = [self._settings_part(term, part) for part in shares(self.n_configs, step, workers)]
+        tasks = (joblib.delayed(LossTable._sums_here)(block, term, weights) for block in blocks)
+        return Totals.stack(joblib.Parallel()(tasks), same_n=not self._varies(term))
+
+    def _sums_here(self, term: Term, weights: Array, rows: IntArray | None = None) -> Totals:
         return weighted_sums(
             lambda at: self._values(term, at),
-            (lambda at: np.asarray(self._condition(term.given, at))) if varying else None,
+            (lambda at: np.asarray(self._condition(term.given, at))) if self._varies(term) else None,
             weights,
             range(self.n_configs) if rows is None else rows,
-            binary=self.is_binary(term.loss) or term.above is not None,
+            binary=self._counts(term),
         )
+
+    def _varies(self, term: Term) -> bool:
+        """Whether the condition of a term depends on the setting."""
+        return term.given is not None and term.given in self._losses
+
+    def _counts(self, term: Term) -> bool:
+        """Whether the sums of a term are whole numbers."""
+        return self.is_binary(term.loss) or term.above is not None
+
+    def _settings_part(self, term: Term, rows: slice) -> LossTable:
+        """What a worker of a cluster needs to sum a term for these settings: where their losses are, and no more."""
+        part = self._part(None)
+        part._shared, part._groups = {}, {}
+        part._configs = self._configs.iloc[rows]
+        names = [name for name in self._losses if name in (term.loss, term.given)]
+        part._losses = {name: self._rows_of_column(name, rows) for name in names}
+        return part
+
+    def _rows_of_column(self, name: str, rows: slice) -> Array | Column:
+        column = self._column(name)
+        return column[rows] if isinstance(column, np.ndarray) else column.part(rows)
 
     def sequences(self, term: Term, rows: IntArray) -> tuple[Array, BoolArray | None, list[BoolArray]]:
         """The losses of some settings one by one, in the order of the examples.
@@ -411,6 +443,12 @@ class LossTable:
         return table
 
     # ---------------------------------------------------------------- identity
+
+    def check(self, rows: IntArray | None = None) -> None:
+        """Compare losses of these settings, or of all, that stay in a store with what was written there."""
+        for column in self._losses.values():
+            if not isinstance(column, np.ndarray):
+                column.check(rows)
 
     @property
     def sha256(self) -> str:

