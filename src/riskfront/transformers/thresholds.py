@@ -12,6 +12,7 @@ import torch
 from riskfront.arrays import Array
 from riskfront.errors import InvalidInputError
 from riskfront.space import Choice, Space
+from riskfront.transformers.heads import entropy
 from riskfront.transformers.network import Network, Walk
 from riskfront.transformers.tokens import Tokens
 
@@ -49,16 +50,18 @@ def make_thresholds(
 ) -> Thresholds:
     """Thresholds for these validation examples.
 
-    Head and token thresholds are quantiles of the scores, so each drops about as many more heads or tokens as the one before.
-    Exit thresholds rise by a constant factor up to the largest entropy there is, at which every example leaves at once.
+    All are quantiles, so that each drops about as many more heads, tokens or layers as the one before. The depth at which an
+    example leaves is one more than the number of layers up to which no entropy was below the threshold; exit thresholds are
+    therefore quantiles of the lowest entropy so far, and the last is above every entropy: all leave after the first layer.
     """
     for name, n in (("n_head", n_head), ("n_token", n_token), ("n_layer", n_layer)):
         if n < 1:
             raise InvalidInputError(f"{name} must be at least 1, the threshold 0; got {n}.")
-    most = math.log(network.backbone.n_classes)
-    layer = [0.0, *np.geomspace(0.003 * most, 1.001 * most, n_layer - 1)] if n_layer > 1 else [0.0]
-    token = quantiles(predicted_scores(network, tokens, batch_size), n_token) if n_token > 1 else [0.0]
-    head = quantiles(network.head_scores.ravel(), n_head)
+    scores, lowest = scores_and_entropies(network, tokens, batch_size)
+    layer = [0.0]
+    if n_layer > 1:
+        layer = [*quantiles(lowest.ravel(), n_layer - 1), 1.001 * math.log(network.backbone.n_classes)]
+    head, token = quantiles(network.head_scores.ravel(), n_head), quantiles(scores, n_token)
     return Thresholds(_rounded(head), _rounded(token), _rounded(layer), tuple(abstain))
 
 
@@ -68,18 +71,21 @@ def quantiles(scores: Array, n: int) -> list[float]:
 
 
 @torch.inference_mode()
-def predicted_scores(network: Network, tokens: Tokens, batch_size: int = 32) -> Array:
-    """The scores of all tokens but [CLS] after all layers, nothing pruned."""
+def scores_and_entropies(network: Network, tokens: Tokens, batch_size: int = 32) -> tuple[Array, Array]:
+    """Nothing pruned: the scores of all tokens but [CLS], and the lowest entropy up to each layer, (examples, layers - 1)."""
     layers = network.layers(network.kept_heads(0.0))
-    found = []
+    scores, lowest = [], []
     for batch in tokens.batches(batch_size):
-        walk = Walk(network, layers, tokens.padded(batch, network.backbone.device), exits=False, prunes=True)
+        walk = Walk(network, layers, tokens.padded(batch, network.backbone.device), exits=True, prunes=True)
+        entropies = []
         for _ in range(len(layers) - 1):
             walk.step()
             inner = torch.ones(len(walk.batch.states), dtype=torch.bool)
             inner[walk.batch.starts.cpu()] = False
-            found.append(walk.importance().cpu()[inner].numpy())
-    return np.concatenate(found)
+            scores.append(walk.importance().cpu()[inner].numpy())
+            entropies.append(entropy(walk.probabilities().float()).cpu().numpy())
+        lowest.append(np.minimum.accumulate(np.stack(entropies, axis=1), axis=1))
+    return np.concatenate(scores), np.concatenate(lowest)
 
 
 def _rounded(values: Sequence[float]) -> tuple[float, ...]:
