@@ -73,10 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         warnings.formatwarning = _PLAIN
 
 
-def _sentence(message: Warning | str, category: type[Warning], file: str, number: int, line: str | None = None) -> str:
+def _sentence(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
     if issubclass(category, UserWarning):
         return f"riskfront: {' '.join(str(message).split())}\n"
-    return _PLAIN(message, category, file, number, line)
+    return _PLAIN(message, category, filename, lineno, line)
 
 
 def _fail(message: str, status: int = 2) -> None:
