@@ -30,8 +30,8 @@ class Setting:
     abstain: float = 0.0
 
     def __post_init__(self) -> None:
-        given: Mapping[str, Any] = self.to_config()
-        for name, value in given.items():
+        values: dict[str, Any] = dict(self.to_config())
+        for name, value in values.items():
             number = isinstance(value, Real) and not isinstance(value, bool)
             if not number or not math.isfinite(value) or value < 0 or (name != "tau_layer" and value > 1):
                 allowed = "at least 0" if name == "tau_layer" else "from 0 to 1"
