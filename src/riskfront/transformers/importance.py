@@ -26,7 +26,6 @@ def head_importance(
 
     def catch(layer: int) -> Any:
         def hook(module: Any, inputs: tuple[Tensor, ...]) -> None:
-            inputs[0].retain_grad()
             caught[layer] = inputs[0]
 
         return hook
@@ -38,14 +37,11 @@ def head_importance(
                 logits = backbone.model(**tokens.padded(batch, backbone.device)).logits
                 wanted = torch.from_numpy(labels[batch]).to(backbone.device)
                 # summed, so that each example has the gradient of its own loss
-                torch.nn.functional.cross_entropy(logits, wanted, reduction="sum").backward()
-                for j, outputs in caught.items():
-                    assert outputs.grad is not None
-                    product = (
-                        (outputs * outputs.grad).detach().view(len(batch), -1, backbone.n_heads, backbone.head_size)
-                    )
+                loss = torch.nn.functional.cross_entropy(logits, wanted, reduction="sum")
+                outputs = [caught[j] for j in range(backbone.n_layers)]
+                for j, (output, gradient) in enumerate(zip(outputs, torch.autograd.grad(loss, outputs), strict=True)):
+                    product = (output.detach() * gradient).view(len(batch), -1, backbone.n_heads, backbone.head_size)
                     total[j] += product.sum(dim=(1, 3)).abs().double().sum(dim=0).cpu()
-                backbone.model.zero_grad(set_to_none=True)
                 bar.advance(len(batch))
     finally:
         for hook in hooks:
