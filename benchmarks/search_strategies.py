@@ -152,7 +152,7 @@ def markdown(out: Path) -> str:
             own = part[part["strategy"] == strategy].set_index("budget")
             cells = [_cell(own.loc[b]) if b in own.index else "" for b in BUDGETS]
             spent = seconds[(seconds["case"] == case) & (seconds["strategy"] == strategy)]["each"].median()
-            lines.append(f"| {strategy} | {' | '.join(cells)} | {spent:.2f} |")
+            lines.append(f"| {strategy} | {' | '.join(cells)} | {'' if np.isnan(spent) else f'{spent:.2f}'} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
 

@@ -1,4 +1,4 @@
-"""Optuna's Gaussian-process sampler, four times as fast where every dimension is discrete.
+"""Optuna's Gaussian-process sampler, several times as fast where every dimension is discrete.
 
 Optuna looks for the best proposal along one whole number after the other, a point at a time. Here all neighbours of all
 starting points are evaluated together. Imported only when such a search is made: it needs Optuna at import.
@@ -16,7 +16,7 @@ from riskfront.arrays import FloatArray
 _SAMPLES = 512  # of the whole space, to start from the best of them
 _STARTS = 5
 _ROUNDS = 20
-_DRAWS = 32  # of the values a setting may take; with Optuna's own 128, six searches ended no better, in far more time
+_DRAWS = 32  # of the values a setting may take; with Optuna's 128 six simulated searches were slower and no better
 _MANY = 64  # choices of a dimension beyond which its line is not looked at whole
 
 
