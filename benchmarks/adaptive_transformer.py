@@ -47,12 +47,20 @@ CALIBRATION = 0.75  # of the traced rows; the others are held out and judge
 TARGETS = {"ag_news": (4.5, 7.0, 10.0)}
 PAPER = {"ag_news": (2.42, 3.00, 3.65), "qqp": (1.86, 2.18, 2.86)}  # with BERT-base
 PLANS = {
-    name: Plan(
+    "ag_news": Plan(
+        training=Training(
+            FineTuning(epochs=1, learning_rate=5e-5, early_layers=1.0),
+            heads=HeadTraining(epochs=20, token_rows=2000),
+            max_length=64,
+        ),
+        rows=Rows(train=10_000, validation=1000, calibration=3_000),
+        grid=Grid(head=4, token=8, layer=36),
+    ),
+    "qqp": Plan(
         training=Training(FineTuning(epochs=1, learning_rate=5e-5), heads=HeadTraining(token_rows=3000), max_length=64),
-        rows=Rows(train=n_train, validation=1000, calibration=n_rows),
-        grid=Grid(head=5, token=8, layer=36),
-    )
-    for name, n_train, n_rows in (("ag_news", 12_000, 3_000), ("qqp", 14_000, 3_000))
+        rows=Rows(train=14_000, validation=1000, calibration=3_000),
+        grid=Grid(head=5, token=12, layer=36),
+    ),
 }
 DIMENSIONS = {
     "all three": ("tau_head", "tau_token", "tau_layer"),
@@ -230,7 +238,8 @@ def _about(name: str, thresholds: Thresholds, trace: PruningTrace, exits: list[f
 gte-small, a pretrained sentence encoder (12 layers x 12 heads, width 384), not a raw masked-language model. Made by
 `python -m benchmarks.adaptive_transformer train|trace|report {name} --model ... --data ... --work ...`.
 
-- {plan.rows.train:,} rows to train on, {how.fine_tuning.epochs} epoch, learning rate {how.fine_tuning.learning_rate:g}, at most
+- {plan.rows.train:,} rows to train on, {how.fine_tuning.epochs} epoch, learning rate {how.fine_tuning.learning_rate:g}, weight
+  {how.fine_tuning.early_layers:g} on the loss of early layers (0 is the paper's training), at most
   {how.max_length} tokens; token predictors on {how.heads.token_rows:,} of them; {plan.rows.validation:,} validation rows;
   seed {plan.seed}.
 - {len(trace):,} rows of the test split traced at {counts} thresholds. Each of {TRIALS} random splits calibrates on

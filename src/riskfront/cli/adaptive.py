@@ -28,7 +28,7 @@ from riskfront.files import write_text
 from riskfront.terminal import make_console
 
 if TYPE_CHECKING:
-    from riskfront.transformers import Plan, TextParts, Trained
+    from riskfront.transformers import FineTuning, Plan, TextParts, Trained, Training
 
 Model = Annotated[str, typer.Option(help="Folder or hub name of an encoder of the BERT class.")]
 Data = Annotated[str, typer.Option(help="Parquet or CSV with text (or text_a, text_b), label and perhaps split.")]
@@ -38,6 +38,7 @@ ValidationRows = Annotated[int, typer.Option(min=1, help="Rows to score heads an
 CalibrationRows = Annotated[int, typer.Option(min=0, help="Rows to calibrate on; 0 for all.")]
 Epochs = Annotated[int, typer.Option(min=1, help="Of fine-tuning.")]
 LearningRate = Annotated[float, typer.Option(help="Of fine-tuning.")]
+EarlyLayers = Annotated[float, typer.Option(min=0, help="Weight on early layers in fine-tuning: exits get better.")]
 MaxLength = Annotated[int, typer.Option(help="Tokens of a text that are read.")]
 TokenRows = Annotated[int, typer.Option(min=1, help="Rows that token predictors learn from.")]
 HeadThresholds = Annotated[int, typer.Option(min=1, help="Head thresholds; 1 for no head pruning.")]
@@ -47,8 +48,6 @@ Abstain = Annotated[str, typer.Option(help="Values of lambda, such as 0,0.8,0.9:
 SearchName = Annotated[str, typer.Option(help="grid, random, optuna, parego or guided.")]
 Budget = Annotated[int, typer.Option(min=1, help="Settings to try, if the search is not the grid.")]
 Device = Annotated[str, typer.Option(help="Such as cuda; by default CUDA where there is one.")]
-
-SPLIT = "split.json"  # how rows to learn from were told apart from rows to calibrate on
 
 steps = typer.Typer(help="The steps of accelerate, one by one.", no_args_is_help=True)
 
@@ -71,6 +70,7 @@ def accelerate(
     calibration_rows: CalibrationRows = 0,
     epochs: Epochs = 1,
     learning_rate: LearningRate = 5e-5,
+    early_layers: EarlyLayers = 0.0,
     max_length: MaxLength = 128,
     token_rows: TokenRows = 4000,
     head_thresholds: HeadThresholds = 18,
@@ -82,12 +82,15 @@ def accelerate(
 ) -> int:
     """Make a text classifier faster with a bound on what it loses: train, trace, certify."""
     problem = parse_problem(limit, minimize, maximize, delta, p_value)
+    from riskfront.transformers import FineTuning
     from riskfront.transformers.acceleration import Grid, Plan, check_problem
 
-    check_problem(problem)
     grid = Grid(head_thresholds, token_thresholds, exit_thresholds, _numbers(abstain))
+    check_problem(problem, grid)
     plan = Plan(
-        training=_training(epochs, learning_rate, max_length, token_rows, seed),
+        training=_training(
+            FineTuning(epochs, learning_rate=learning_rate, early_layers=early_layers), max_length, token_rows, seed
+        ),
         rows=_rows(train_rows, validation_rows, calibration_rows),
         grid=grid,
         method=method,
@@ -109,15 +112,18 @@ def train(
     validation_rows: ValidationRows = 1000,
     epochs: Epochs = 1,
     learning_rate: LearningRate = 5e-5,
+    early_layers: EarlyLayers = 0.0,
     max_length: MaxLength = 128,
     token_rows: TokenRows = 4000,
     device: Device = "",
 ) -> int:
     """Fine-tune, score heads, train exit heads and token predictors; finished steps are kept."""
-    from riskfront.transformers import AdaptiveClassifier, Plan
+    from riskfront.transformers import AdaptiveClassifier, FineTuning, Plan
 
     plan = Plan(
-        training=_training(epochs, learning_rate, max_length, token_rows, seed),
+        training=_training(
+            FineTuning(epochs, learning_rate=learning_rate, early_layers=early_layers), max_length, token_rows, seed
+        ),
         rows=_rows(train_rows, validation_rows, 0),
         seed=seed,
     )
@@ -181,8 +187,8 @@ def certify(
     problem = parse_problem(limit, minimize, maximize, delta, p_value)
     from riskfront.transformers.acceleration import Grid, Plan, check_problem
 
-    check_problem(problem)
     grid = Grid(head_thresholds, token_thresholds, exit_thresholds, _numbers(abstain))
+    check_problem(problem, grid)
     rows = _rows(0, validation_rows, calibration_rows)
     plan = Plan(rows=rows, grid=grid, method=method, search=search, budget=budget, seed=seed)
     trained, parts = _loaded(folder, data, plan, device)
@@ -216,11 +222,11 @@ def predict(
     return 0
 
 
-def _training(epochs: int, learning_rate: float, max_length: int, token_rows: int, seed: int) -> Any:
-    from riskfront.transformers import FineTuning, HeadTraining, Training
+def _training(fine_tuning: FineTuning, max_length: int, token_rows: int, seed: int) -> Training:
+    from riskfront.transformers import HeadTraining, Training
 
     return Training(
-        FineTuning(epochs=epochs, learning_rate=learning_rate),
+        fine_tuning,
         heads=HeadTraining(token_rows=token_rows),
         max_length=max_length,
         seed=seed,
@@ -236,13 +242,14 @@ def _rows(train: int, validation: int, calibration: int) -> Any:
 def _trained(model: str, data: str, out: Path, plan: Plan, device: str, *, quiet: bool) -> tuple[Trained, TextParts]:
     from riskfront.transformers import read_parts
     from riskfront.transformers import train as train_steps
+    from riskfront.transformers.acceleration import remember_split
 
     parts = read_parts(data, plan)
     say = _silent if quiet else _say
     progress = False if quiet else None
     folder = out / "training"
     trained = train_steps(model, parts, folder, plan.training, device=device or None, say=say, progress=progress)
-    write_text(out / SPLIT, json.dumps({"seed": plan.seed}) + "\n")
+    remember_split(out, plan)
     return trained, parts
 
 
@@ -274,6 +281,8 @@ def _certified(trained: Trained, parts: TextParts, problem: rf.Problem, folder: 
 
 def _check_seed(folder: Path, seed: int) -> None:
     """Another seed draws other rows: the model would be calibrated on what it learnt from, and the guarantee be void."""
+    from riskfront.transformers.acceleration import SPLIT
+
     try:
         trained_with = json.loads((folder / SPLIT).read_text(encoding="utf-8"))["seed"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import pandas as pd
 
 from riskfront.errors import InvalidInputError
 from riskfront.evidence import Evidence
+from riskfront.files import write_text
 from riskfront.methods import Method, make_method
 from riskfront.problem import Problem
 from riskfront.search import STRATEGIES, Search
@@ -24,6 +26,7 @@ from riskfront.transformers.training import Trained, Training, train
 from riskfront.tuning import tune
 
 BINARY = ("accuracy_drop_clipped", "error", "answered")
+SPLIT = "split.json"
 COLUMNS = ("accuracy_drop", "accuracy_drop_clipped", "error", "relative_cost", "flops", "answered", "confidence")
 
 
@@ -103,10 +106,16 @@ def accelerate(
     The result's `certificate` may be empty: then no setting keeps the limits for sure, and `predict` refuses.
     """
     plan, folder = plan or Plan(), Path(out)
-    check_problem(problem)
+    check_problem(problem, plan.grid)
     parts = read_parts(data, plan)
     trained = train(model, parts, folder / "training", plan.training, device=device, say=say, progress=progress)
+    remember_split(folder, plan)
     return certify(trained, parts, problem, folder, plan, say=say, progress=progress)
+
+
+def remember_split(folder: Path, plan: Plan) -> None:
+    """Beside a trained network: how rows to learn from were told apart from rows to calibrate on."""
+    write_text(folder / SPLIT, json.dumps({"seed": plan.seed}) + "\n")
 
 
 def read_parts(data: str | os.PathLike[str] | pd.DataFrame, plan: Plan) -> TextParts:
@@ -178,13 +187,14 @@ def trace_of(
         trained.network,
         trained.tokens(texts),
         texts.reordered(trained.classes).labels,
+        classes=trained.classes,
         folder=folder / "traces",
         batch_size=plan.batch_size,
         progress=progress,
     )
 
 
-def check_problem(problem: Problem) -> None:
+def check_problem(problem: Problem, grid: Grid | None = None) -> None:
     """Before hours of training: every name must be a column that a trace has."""
     unknown = [name for name in problem.losses if name not in COLUMNS]
     if unknown:
@@ -195,6 +205,12 @@ def check_problem(problem: Problem) -> None:
     if any(limit.loss == "flops" and limit.quantile is None for limit in problem.limits):
         raise InvalidInputError(
             "flops can be minimised but not limited: they have no largest value; limit relative_cost."
+        )
+    used = {*problem.losses, *(limit.given for limit in problem.limits)}
+    if grid is not None and len(grid.abstain) > 1 and not used & {"answered", "confidence"}:
+        raise InvalidInputError(
+            "abstaining must cost something: with several values of lambda, add an objective such as 'maximize answered', or a "
+            "limit on answered or given answered."
         )
     kinds = {name: np.zeros((1, 2), dtype=bool if name in BINARY else np.float32) for name in COLUMNS}
     Evidence(problem, LossTable([{"tau_layer": 0.0}], kinds, {"label": [0, 1]}, PruningTrace.bounds))

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
+from torch.nn import functional
 
 from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
@@ -16,13 +18,22 @@ from riskfront.transformers.tokens import Tokens
 
 @dataclass(frozen=True)
 class FineTuning:
-    """How to train: AdamW with a linear warm-up and a linear fall of the learning rate."""
+    """How to train: AdamW with a linear warm-up and a linear fall of the learning rate.
+
+    Args:
+        epochs, batch_size, learning_rate, weight_decay: as usual.
+        warmup: share of the steps in which the learning rate rises.
+        early_layers: weight of a second loss, the mean over all layers but the last of the cross-entropy of a linear
+            classifier on their [CLS] state. Early layers then learn to answer too, and examples can leave earlier. 0 is the
+            paper's training.
+    """
 
     epochs: int = 1
     batch_size: int = 32
     learning_rate: float = 5e-5
     weight_decay: float = 0.01
     warmup: float = 0.1
+    early_layers: float = 0.0
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
@@ -33,6 +44,8 @@ class FineTuning:
             raise InvalidInputError(
                 f"learning_rate must be above 0 and warmup from 0 to below 1; got {self.learning_rate} and {self.warmup}."
             )
+        if not self.early_layers >= 0:
+            raise InvalidInputError(f"early_layers must be a weight of at least 0; got {self.early_layers}.")
 
 
 def fine_tune(
@@ -42,25 +55,30 @@ def fine_tune(
     rng = np.random.Generator(np.random.PCG64(seed))
     decayed = [p for p in model.parameters() if p.ndim >= 2]
     plain = [p for p in model.parameters() if p.ndim < 2]  # biases and layer norms are not pulled to zero
-    optimizer = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": how.weight_decay}, {"params": plain, "weight_decay": 0.0}],
-        lr=how.learning_rate,
-        fused=True,
-    )
+    groups = [{"params": decayed, "weight_decay": how.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+    device = next(model.parameters()).device
+    probes = _probes(model, seed).to(device) if how.early_layers else None  # only for the second loss; not kept
+    if probes is not None:
+        groups.append({"params": list(probes.parameters()), "lr": 1e-3, "weight_decay": 0.0})
+    optimizer = torch.optim.AdamW(groups, lr=how.learning_rate, fused=True)
     total = how.epochs * -(-len(tokens) // how.batch_size)
     rise = max(1, round(how.warmup * total))
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / rise, max(0.0, (total - step) / max(1, total - rise)))
     )
-    device = next(model.parameters()).device
     targets = torch.tensor(labels, dtype=torch.int64)  # a copy: the labels of a data frame are read-only
     with torch.random.fork_rng(), ProgressBar("fine-tuning", how.epochs * len(tokens), shown=progress) as bar:
         torch.manual_seed(seed)  # of dropout
         model.train()
         for _ in range(how.epochs):
             for batch in tokens.shuffled_batches(how.batch_size, rng):
-                logits = model(**tokens.padded(batch, device)).logits
-                loss = torch.nn.functional.cross_entropy(logits, targets[batch].to(device))
+                found = model(**tokens.padded(batch, device), output_hidden_states=probes is not None)
+                wanted = targets[batch].to(device)
+                loss = functional.cross_entropy(found.logits, wanted)
+                if probes is not None:
+                    early = [states[:, 0] for states in found.hidden_states[1:-1]]
+                    losses = [functional.cross_entropy(p(cls), wanted) for p, cls in zip(probes, early, strict=True)]
+                    loss = loss + how.early_layers * torch.stack(losses).mean()
                 if not torch.isfinite(loss):
                     raise InvalidInputError(
                         f"the training loss must stay finite; it became {loss.item()}. Use a smaller learning rate than "
@@ -73,3 +91,12 @@ def fine_tune(
                 schedule.step()
                 bar.advance(len(batch))
         model.eval()
+
+
+def _probes(model: Any, seed: int) -> nn.ModuleList:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        config = model.config
+        return nn.ModuleList(
+            nn.Linear(config.hidden_size, config.num_labels) for _ in range(config.num_hidden_layers - 1)
+        )

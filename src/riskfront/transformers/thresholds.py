@@ -53,6 +53,8 @@ def make_thresholds(
     All are quantiles, so that each drops about as many more heads, tokens or layers as the one before. The depth at which an
     example leaves is one more than the number of layers up to which no entropy was below the threshold; exit thresholds are
     therefore quantiles of the lowest entropy so far, and the last is above every entropy: all leave after the first layer.
+    Scores sum to one over the tokens left, so they rise as tokens leave: a third of the token thresholds lie in the upper
+    tail of the scores that validation examples have when nothing is pruned.
     """
     for name, n in (("n_head", n_head), ("n_token", n_token), ("n_layer", n_layer)):
         if n < 1:
@@ -61,13 +63,21 @@ def make_thresholds(
     layer = [0.0]
     if n_layer > 1:
         layer = [*quantiles(lowest.ravel(), n_layer - 1), 1.001 * math.log(network.backbone.n_classes)]
-    head, token = quantiles(network.head_scores.ravel(), n_head), quantiles(scores, n_token)
+    head, token = quantiles(network.head_scores.ravel(), n_head), token_thresholds(scores, n_token)
     return Thresholds(_rounded(head), _rounded(token), _rounded(layer), tuple(abstain))
 
 
 def quantiles(scores: Array, n: int) -> list[float]:
     """0, and values between the scores that leave the same share of them below from one to the next."""
     return [0.0, *np.quantile(scores, np.arange(1, n) / n)]
+
+
+def token_thresholds(scores: Array, n: int) -> list[float]:
+    """Two thirds at quantiles; the others rise from there by a constant factor to nearly the largest score."""
+    n_tail = n // 3
+    body = quantiles(scores, n - n_tail)
+    tail = np.geomspace(np.quantile(scores, 1 - 1 / (n - n_tail)), np.quantile(scores, 0.999), n_tail + 1)[1:]
+    return [*body, *tail]
 
 
 @torch.inference_mode()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
@@ -60,6 +61,7 @@ class PruningTrace:
         network: with its exit heads and predictors.
         tokens: the examples.
         labels: (n,), positions of their classes.
+        classes: names of the classes, for limits per label; their positions by default.
         folder: where finished passes are kept, so that a killed run goes on; in memory only by default. Passes of other weights
             or other examples in it are left alone and not used.
         batch_size: examples at a time.
@@ -81,6 +83,7 @@ class PruningTrace:
         tokens: Tokens,
         labels: IntArray,
         *,
+        classes: Sequence[Any] | None = None,
         folder: str | os.PathLike[str] | None = None,
         batch_size: int = 32,
         progress: bool | None = None,
@@ -88,6 +91,7 @@ class PruningTrace:
         if len(tokens) != len(labels):
             raise InvalidInputError(f"there must be a label for each of {len(tokens)} examples; got {len(labels)}.")
         self.network, self.tokens, self.labels = network, tokens, np.asarray(labels)
+        self._classes = range(network.backbone.n_classes) if classes is None else classes
         self._batch_size, self._progress = batch_size, progress
         self._passes: dict[bytes, list[Passes]] = {}
         self.examples_run = 0  # of all passes: what was not known already
@@ -111,8 +115,10 @@ class PruningTrace:
         return np.arange(len(self))
 
     @property
-    def groups(self) -> dict[str, IntArray]:
-        return {"label": self.labels}
+    def groups(self) -> dict[str, pd.Categorical]:
+        """All classes count as groups: one that no example here has cannot be certified."""
+        names = [self._classes[label] for label in self.labels]
+        return {"label": pd.Categorical(names, categories=list(self._classes))}
 
     def losses(self, config: Mapping[str, Any] | Setting, examples: IntArray) -> dict[str, Array]:
         """The columns of one setting for the examples at these positions."""
