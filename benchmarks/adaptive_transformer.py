@@ -54,7 +54,7 @@ PLANS = {
             max_length=64,
         ),
         rows=Rows(train=10_000, validation=1000, calibration=3_000),
-        grid=Grid(head=4, token=8, layer=36),
+        grid=Grid(head=3, token=8, layer=36),
     ),
     "qqp": Plan(
         training=Training(FineTuning(epochs=1, learning_rate=5e-5), heads=HeadTraining(token_rows=3000), max_length=64),
