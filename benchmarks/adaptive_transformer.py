@@ -201,7 +201,7 @@ def report(arguments: argparse.Namespace) -> None:
     settings = certify_once(table)
     exits = exit_accuracy(trace)
     clock = wall_clock(trained, trace, settings)
-    lines = [*_about(arguments.name, thresholds, trace, exits), *_speed_lines(arguments.name, speed)]
+    lines = [*_about(arguments.name, thresholds, trace, exits), "", *_speed_lines(arguments.name, speed)]
     lines += ["", "Settings certified on all traced rows (signed drop), and the clock on the first 1,000 of them:", ""]
     lines += ["| alpha | tau_head | tau_token | tau_layer |", "| --- | --- | --- | --- |"]
     lines += [f"| {a} | {s.tau_head:g} | {s.tau_token:g} | {s.tau_layer:g} |" for a, s in settings.items()]

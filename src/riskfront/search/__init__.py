@@ -15,10 +15,10 @@ examples, mean of 20 seeds (benchmarks/results/search.md has the standard errors
 
 So: `guided`. A proposal takes it a tenth of a second at 100 evaluations; "tpe", which also beats random search everywhere,
 takes a hundredth. Two strategies seldom beat random search at equal budget: grids only at 50 evaluations of the cascade,
-NSGA-II only at 100 of the simulated classifier. Fewer than 20 seeds are behind three lines: `guided` at 200 (14), Optuna's "gp",
-whose goal is the whole front (14, simulated: 23 %, 9 %, 7 % after 25, 50, 100), and ParEGO (4, simulated: 19 %, 11 %, 10 %). On
-the cascade both are not measured on these seeds; on six others "gp" stood at 87 % and 81 % after 25 and 50 evaluations, where
-at 50 it did not beat random search.
+NSGA-II only at 100 of the simulated classifier. Fewer than 20 seeds are behind three of them: `guided` at 200 (14), Optuna's
+"gp", whose goal is the whole front (14, simulated: 23 %, 9 %, 7 % after 25, 50, 100), and ParEGO (4, simulated: 19 %, 11 %,
+10 %). On the cascade both are not measured on these seeds; on six others "gp" stood at 87 % and 81 % after 25 and 50
+evaluations, where at 50 it did not beat random search.
 """
 
 import inspect
