@@ -68,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         _fail(error.format_message())
     else:
+        if status == 130:  # what typer makes of Ctrl-C
+            _fail("stopped.", 130)
         raise SystemExit(status or 0)
     finally:
         warnings.formatwarning = _PLAIN
