@@ -335,7 +335,7 @@ class LossTable:
         step = rows_at_once(weights, self._counts(term))
         blocks = [self._settings_part(term, part) for part in shares(self.n_configs, step, workers)]
         tasks = (joblib.delayed(LossTable._sums_here)(block, term, weights) for block in blocks)
-        return Totals.stack(joblib.Parallel()(tasks), same_n=not self._varies(term))
+        return Totals.stack(joblib.Parallel(n_jobs=workers)(tasks), same_n=not self._varies(term))
 
     def _sums_here(self, term: Term, weights: Array, rows: IntArray | None = None) -> Totals:
         return weighted_sums(

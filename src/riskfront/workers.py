@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
 import tempfile
@@ -14,11 +15,12 @@ from typing import Any, Protocol
 import joblib
 import numpy as np
 
-from riskfront.cluster import is_cluster
+from riskfront.cluster import is_cluster, jobs
 from riskfront.errors import InvalidInputError
 from riskfront.outcome import Losses, Outcome, outcome_of
 from riskfront.space import Config
 
+_CHUNK = 4  # settings for each worker, where results come only when all of a chunk are done
 _LOADED: dict[str, tuple[Losses, Any]] = {}  # in a worker: what the last cargo held
 
 
@@ -54,21 +56,19 @@ class Workers:
             raise InvalidInputError(
                 f"n_jobs must be a whole number that is not 0 (-1: all processors); got {n_jobs!r}."
             )
-        self._losses, self._examples, self._n_jobs = losses, examples, n_jobs
+        self._losses, self._examples, self._n_jobs = losses, examples, jobs(n_jobs)
         self._backend = joblib.parallel.get_active_backend()[0]
         self._kind = type(self._backend).__name__
-        self.count = max(1, joblib.effective_n_jobs(-1 if n_jobs is None and self._is_cluster else n_jobs))
-        self._folder: str | None = None
+        self.count = max(1, joblib.effective_n_jobs(self._n_jobs))
         self._cargo: Cargo | None = None
+        self._pool: joblib.Parallel | None = None
+        self._resources = contextlib.ExitStack()
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        if self._kind == "DaskDistributedBackend":
-            self._backend.data_futures.pop(id(self._cargo), None)
+        self._resources.close()
 
     @property
     def _is_cluster(self) -> bool:
@@ -92,14 +92,17 @@ class Workers:
                     warnings.simplefilter("ignore")
                     results.close()
             return
-        while chunk := list(itertools.islice(tasks, 4 * self.count)):
-            yield from joblib.Parallel(n_jobs=self._n_jobs)(chunk)
+        if self._pool is None:  # Ray takes seconds to start its processes: once, not for every batch
+            self._pool = self._resources.enter_context(joblib.Parallel(n_jobs=self._n_jobs))
+        while chunk := list(itertools.islice(tasks, _CHUNK * self.count)):
+            yield from self._pool(chunk)
 
     def _loaded_cargo(self) -> Cargo:
         if self._cargo is None:
             if self._kind in ("LokyBackend", "MultiprocessingBackend"):
-                self._folder = tempfile.mkdtemp(prefix="riskfront-")
-                self._cargo = FileCargo.pack(self._losses, self._examples, self._folder)
+                folder = tempfile.mkdtemp(prefix="riskfront-")
+                self._resources.callback(shutil.rmtree, folder, ignore_errors=True)
+                self._cargo = FileCargo.pack(self._losses, self._examples, folder)
             elif self._kind == "RayBackend":
                 self._cargo = RayCargo(self._losses, self._examples)
             else:
@@ -108,6 +111,7 @@ class Workers:
             # on every worker, so that the death of one loses nothing
             (future,) = self._backend.client.scatter([self._cargo], broadcast=True)
             self._backend.data_futures[id(self._cargo)] = future
+            self._resources.callback(self._backend.data_futures.pop, id(self._cargo), None)
         return self._cargo
 
 
