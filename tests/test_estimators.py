@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, ParameterGrid, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -207,6 +207,56 @@ def test_predictions_have_the_certified_losses(three) -> None:
     assert np.array_equal(table.losses("abstained")[row], predicted == -1)
     assert np.array_equal(table.losses("error")[row], (predicted != -1) & (predicted != y))
     assert 0 < np.mean(predicted == -1) < 0.6
+
+
+class Rounded:
+    """A model whose probabilities fall on the thresholds, as those of trees and of quantised networks do."""
+
+    def __init__(self, model: LogisticRegression, kind: type[np.floating]) -> None:
+        self.model, self.kind, self.classes_ = model, kind, model.classes_
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return np.round(self.model.predict_proba(X), 2).astype(self.kind)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("limits", ["error <= 0.15 given answered", "error <= 0.3 per label"])
+@pytest.mark.parametrize("classes", ["two", "three"])
+def test_every_setting_predicts_what_was_calibrated(request, kind, limits: str, classes: str) -> None:
+    model, X, y = request.getfixturevalue(classes)
+    safe = RiskControlledClassifier(Rounded(model, kind), limits=limits).fit(X, y)
+    assert safe.certificate_
+    table = safe.loss_table(X, y)
+    for row in range(table.n_configs):
+        safe.config_ = table.config(row)
+        predicted = safe.predict(X)
+        assert np.array_equal(table.losses("abstained")[row], predicted == -1), safe.config_
+        assert np.array_equal(table.losses("error")[row], (predicted != -1) & (predicted != y)), safe.config_
+
+
+def test_probabilities_must_be_probabilities(two) -> None:
+    class PerCent(Rounded):
+        def predict_proba(self, X: np.ndarray) -> np.ndarray:
+            return 100 * super().predict_proba(X)
+
+    model, X, y = two
+    with pytest.raises(rf.InvalidInputError, match="must return probabilities, from 0 to 1; got 0 to 99"):
+        RiskControlledClassifier(PerCent(model, np.float32)).fit(X, y)
+
+
+def test_truth_values_are_zero_and_one(two) -> None:
+    model, X, y = two
+    expected = RiskControlledClassifier(model, limits="error <= 0.15 given answered").fit(X, y)
+    of_truth_values = LogisticRegression().fit(X[:500], y[:500].astype(bool))
+    assert clone(expected).fit(X, y.astype(bool)).config_ == expected.config_
+    assert RiskControlledClassifier(of_truth_values, limits="error <= 0.2 given answered").fit(X, y).certificate_
+
+
+def test_what_was_tried_stays_what_the_certificate_speaks_of(two) -> None:
+    model, X, y = two
+    safe = RiskControlledClassifier(model, limits="error <= 0.15 given answered").fit(X, y)
+    safe.set_params(abstain_thresholds=[0.1, 0.2], pos_label=0)
+    assert rf.verify(safe.certificate_, safe.loss_table(X, y)) == []
 
 
 def test_decision_function_tells_sign_and_abstention(two) -> None:
@@ -476,7 +526,7 @@ def test_sample_weight_is_refused(two) -> None:
         safe.fit(X, y, sample_weight=weights)
     with pytest.raises(rf.InvalidInputError, match="fit must be called without sample_weight"):
         make_pipeline(safe).fit(X, y, riskcontrolledclassifier__sample_weight=weights)
-    with pytest.raises(rf.InvalidInputError, match="fit takes X and y alone; got 'colour' too"):
+    with pytest.raises(rf.InvalidInputError, match="fit takes X, y and groups; got 'colour' too"):
         safe.fit(X, y, colour=1)
     with sklearn.config_context(enable_metadata_routing=True), pytest.raises(TypeError, match="sample_weight"):
         make_pipeline(safe).fit(X, y, sample_weight=weights)
@@ -491,6 +541,37 @@ def test_groups_are_routed_when_asked_for(two) -> None:
             make_pipeline(safe).fit(X, y, groups=colours)
         piped = make_pipeline(safe.set_fit_request(groups=True)).fit(X, y, groups=colours)
     assert set(piped[-1].certificate_.bounds["group"]) == {"red", "blue"}
+
+
+def test_limits_per_group_of_a_classifier(two) -> None:
+    model, X, y = two
+    colours = np.where(np.arange(len(y)) % 3 == 0, "red", "blue")
+    safe = RiskControlledClassifier(model, limits="error <= 0.2 per colour").fit(X, y, groups={"colour": colours})
+    assert set(safe.certificate_.bounds["group"]) == {"red", "blue"}
+    assert rf.verify(safe.certificate_, safe.loss_table(X, y, groups={"colour": colours})) == []
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = clone(safe).set_fit_request(groups=True)
+        frame = pd.DataFrame({"colour": colours})
+        scores = cross_val_score(routed, X, y, cv=2, params={"groups": frame}, error_score="raise")
+    assert (scores > 0.4).all()
+    with pytest.raises(rf.InvalidInputError, match="a group must not be called 'answered'"):
+        RiskControlledClassifier(model).fit(X, y, groups={"answered": colours})
+    with pytest.raises(rf.InvalidInputError, match="group 'group' must have one value for each of 2000 examples"):
+        RiskControlledClassifier(model).fit(X, y, groups=colours[:10])
+
+
+@pytest.mark.parametrize("make", ["classifier", "estimator"])
+@pytest.mark.parametrize("train_fraction", [None, 0.2])
+def test_groups_that_no_calibration_example_has_are_not_certified(two, make: str, train_fraction: float | None) -> None:
+    model, X, y = two
+    colours = pd.Categorical(np.where(X[:, 0] > 0.5, "red", "blue"), categories=["red", "blue", "never seen"])
+    limits, given = "error <= 0.45 per colour", model if train_fraction is None else LogisticRegression()
+    for groups in ({"colour": colours}, pd.DataFrame({"colour": colours})):
+        options = {"limits": limits, "train_fraction": train_fraction}
+        safe = RiskControlledClassifier(given, **options) if make == "classifier" else _estimator(given, **options)
+        with pytest.warns(NotCertifiedWarning, match="never seen"):
+            safe.fit(X, y, groups=groups)
+        assert safe.config_ is None
 
 
 def test_pickle_and_random_state(two) -> None:
@@ -514,6 +595,9 @@ def test_pickle_and_random_state(two) -> None:
         ({"abstain_thresholds": [0.5, np.nan]}, r"abstain_thresholds must be numbers in \[0, 1\]"),
         ({"limits": "error < 0.1"}, "a limit must read like"),
         ({"limits": []}, "a problem must have at least one Limit"),
+        ({"limits": None}, "a problem must have at least one Limit"),
+        ({"abstain_label": [1, 2]}, r"abstain_label must be a text or a number; got \[1, 2\]"),
+        ({"abstain_label": pd.NA}, "abstain_label must be a text or a number; got <NA>"),
         ({"limits": "eror <= 0.1"}, "there is no loss 'eror'.*Did you mean 'error'"),
         ({"limits": "error <= 0.1 per class"}, "there is no group 'class'"),
         ({"limits": "error <= 0.1 given answred"}, "there is no condition 'answred'.*Did you mean 'answered'"),
@@ -583,6 +667,26 @@ def test_any_estimator(two) -> None:
         hopeless.predict(X)
 
 
+def test_functions_may_take_their_setting_apart(two) -> None:
+    model, X, y = two
+
+    def predict_with(model, config, X):
+        return (model.predict_proba(X)[:, 1] >= config.pop("threshold")).astype(int)
+
+    def losses(y, predicted, config):
+        assert config.pop("threshold") > 0
+        return pd.DataFrame(_errors(y, predicted, config))
+
+    safe = _estimator(model, limits="missed <= 0.05", predict_with=predict_with, losses=losses).fit(X, y)
+    expected = _estimator(model, limits="missed <= 0.05").fit(X, y)
+    assert safe.certificate_.to_dict() == expected.certificate_.to_dict()
+    for _ in range(2):
+        assert np.array_equal(safe.predict(X), expected.predict(X))
+    assert safe.config_ == expected.config_
+    assert np.array_equal(safe.predict_proba(X), model.predict_proba(X))
+    assert not hasattr(_estimator("no model", limits="missed <= 0.05"), "predict_proba")
+
+
 class FakeSpace:
     def grid(self, points):
         return [{"threshold": (step + 1) / (points + 1)} for step in range(points)]
@@ -597,6 +701,8 @@ def test_settings_from_frames_and_spaces(two) -> None:
         .n_configs
         == 4
     )
+    grid = ParameterGrid({"threshold": [0.2, 0.4]})
+    assert _estimator(model, configs=grid, limits="missed <= 0.3").fit(X, y).config_["threshold"] in (0.2, 0.4)
     frame = pd.DataFrame({"threshold": [0.2, 0.4]})
     assert _estimator(model, configs=frame, limits="missed <= 0.3").fit(X, y).config_["threshold"] in (0.2, 0.4)
 

@@ -34,9 +34,8 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     nearest = int(np.nanargmin(reached))
     level = float(decision.levels[nearest])
     row = decision.rows[nearest : nearest + 1]
-    test = evidence.tests[int(np.argmax(decision.p_values[nearest]))]
+    test, worst = _in_the_way(evidence, row)
     by_group = test.p_values(evidence.table, row)[0]
-    worst = int(np.argmax(by_group))
     sums = test.sums(evidence.table, row)
     n, mean = int(sums.n[0, worst]), float(np.nan_to_num(sums.means()[0, worst], nan=np.nan))
     group = None if test.limit.per is None else evidence.table.group(test.limit.per).levels[worst]
@@ -60,6 +59,18 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     }
     message = _message(found, evidence.table.n_examples, mean, test.alpha)
     return {**found, "message": message + _about_bounds(test, evidence)}
+
+
+def _in_the_way(evidence: Evidence, row: IntArray) -> tuple[LimitTest, int]:
+    """The limit and the group with the largest p-value; among equals the one with the fewest examples, perhaps none."""
+    found = []
+    for test in evidence.tests:
+        sums = test.sums(evidence.table, row)
+        counts = np.broadcast_to(sums.n, sums.total.shape)[0]
+        for group, (p_value, n) in enumerate(zip(test.p_values(evidence.table, row)[0], counts, strict=True)):
+            found.append((p_value, -n, test, group))
+    _, _, test, group = max(found, key=lambda one: one[:2])
+    return test, group
 
 
 def _about_bounds(test: LimitTest, evidence: Evidence) -> str:

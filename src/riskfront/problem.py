@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -195,12 +195,12 @@ class Problem:
 
     def __init__(
         self,
-        limits: Sequence[Limit | str],
+        limits: Limit | str | Sequence[Limit | str],
         minimize: str | Sequence[str | Objective] = (),
         maximize: str | Sequence[str | Objective] = (),
         delta: float = 0.1,
     ) -> None:
-        listed = [limits] if isinstance(limits, Limit | str) else list(limits)
+        listed = [limits] if isinstance(limits, Limit | str) or not isinstance(limits, Iterable) else list(limits)
         if not listed or not all(isinstance(limit, Limit | str) for limit in listed):
             raise InvalidInputError(
                 f"a problem must have at least one Limit, or a text such as 'error <= 0.05'; got {limits!r}."

@@ -8,15 +8,18 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any, TypeVar
 
+import pandas as pd
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from riskfront import columns
 from riskfront.arrays import Array
 from riskfront.calibration import calibrate
 from riskfront.certificate import Certificate
+from riskfront.columns import Groups
 from riskfront.errors import InvalidInputError, NotCertifiedWarning
 from riskfront.methods import Method
 from riskfront.problem import Limit, Objective, Problem
@@ -88,9 +91,7 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
         return tags
 
     def _problem(self) -> Problem:
-        limits = [self.limits] if isinstance(self.limits, str | Limit) else list(self.limits)
-        parsed = [Limit.parse(limit) if isinstance(limit, str) else limit for limit in limits]
-        return Problem(parsed, self.minimize, self.maximize, self.delta)
+        return Problem(self.limits, self.minimize, self.maximize, self.delta)
 
     def _seed(self) -> int:
         """The seed of the split, kept in the certificate; drawn once when random_state is None or a generator."""
@@ -100,7 +101,9 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
             raise InvalidInputError(f"random_state must not be negative; got {self.random_state}.")
         return int(self.random_state)
 
-    def _model(self, seed: int, X: Any, y: Any, groups: Mapping[str, Any]) -> tuple[Any, Any, Any, dict[str, Any]]:
+    def _model(
+        self, seed: int, X: Any, y: Any, groups: Mapping[str, Groups]
+    ) -> tuple[Any, Any, Any, dict[str, Groups]]:
         """The fitted model, and the examples to calibrate on: all of them, unless some train a model that is not fitted."""
         fraction, name = self.train_fraction, type(self.estimator).__name__
         if is_fitted(self.estimator):
@@ -118,19 +121,19 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
         if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 < fraction < 1:
             raise InvalidInputError(f"train_fraction must lie in (0, 1); got {fraction!r}.")
         # not stratified: the examples that calibrate must be independent draws
-        parts = train_test_split(
-            X, *(() if y is None else (y,)), *groups.values(), train_size=fraction, random_state=seed % 2**32
-        )
+        codes = [group.codes for group in groups.values()]
+        parts = train_test_split(X, *([] if y is None else [y]), *codes, train_size=fraction, random_state=seed % 2**32)
         train, rest = parts[::2], parts[1::2]
-        start = 1 if y is None else 2
-        targets = None if y is None else train[1]
-        model = clone(self.estimator).fit(train[0], targets)
-        return model, rest[0], None if y is None else rest[1], dict(zip(groups, rest[start:], strict=True))
+        model = clone(self.estimator).fit(train[0], None if y is None else train[1])
+        of_rest = zip(groups.items(), rest[1 if y is None else 2 :], strict=True)
+        # groups that only training examples have stay known: a limit in every group speaks of them too
+        kept = {name: Groups(group.levels, some) for (name, group), some in of_rest}
+        return model, rest[0], None if y is None else rest[1], kept
 
     def _certify(self, model: Any, table: LossTable, problem: Problem, seed: int) -> None:
         self.certificate_ = calibrate(table, problem, method=self.method, seed=seed)
         self.estimator_ = model
-        self.config_ = self.certificate_.config if self.certificate_ else None
+        self.config_ = dict(self.certificate_.config) if self.certificate_ else None
         if not self.certificate_:
             warnings.warn(
                 f"{self.certificate_.verdict()} predict will raise NotCertifiedError.",
@@ -139,9 +142,9 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
             )
 
     def _certified_config(self) -> dict[str, Any]:
-        """The setting to use. NotCertifiedError, with the reason, when there is none: no other setting is safe to use."""
+        """A copy of the setting to use. NotCertifiedError, with the reason, when there is none: no other is safe to use."""
         check_is_fitted(self, "certificate_")
-        return self.certificate_.config if self.config_ is None else self.config_
+        return dict(self.certificate_.config if self.config_ is None else self.config_)
 
 
 def is_fitted(model: Any) -> bool:
@@ -155,6 +158,14 @@ def is_fitted(model: Any) -> bool:
     return True
 
 
+def groups_by_name(groups: Any, n: int) -> dict[str, Groups]:
+    """Groups that limits may name: name -> (n,) values, a data frame, or one (n,) array, then called "group"."""
+    if groups is None:
+        return {}
+    by_name = groups if isinstance(groups, Mapping | pd.DataFrame) else {"group": groups}
+    return {str(name): columns.groups(str(name), by_name[name], n) for name in by_name}
+
+
 def refuse(metadata: Mapping[str, Any]) -> None:
     """Nothing but examples can be calibrated on."""
     if "sample_weight" in metadata:
@@ -163,4 +174,4 @@ def refuse(metadata: Mapping[str, Any]) -> None:
             "once. Draw calibration examples from the distribution that you mean."
         )
     if metadata:
-        raise InvalidInputError(f"fit takes X and y alone; got {', '.join(map(repr, metadata))} too.")
+        raise InvalidInputError(f"fit takes X, y and groups; got {', '.join(map(repr, metadata))} too.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -14,13 +16,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from riskfront.arrays import Array, FloatArray, IntArray
-from riskfront.columns import plain, unknown
+from riskfront.columns import Groups, plain, unknown
 from riskfront.errors import InvalidInputError
 from riskfront.estimators import thresholds as rule
-from riskfront.estimators.calibrated import CalibratedModel, Limits, Objectives, refuse
+from riskfront.estimators.calibrated import CalibratedModel, Limits, Objectives, groups_by_name, refuse
 from riskfront.methods import Method
 from riskfront.problem import Problem
 from riskfront.table import LossTable
+
+_ROUNDING = 1e-3  # by which probabilities in half precision may leave [0, 1]
 
 
 def _has_two_classes(classifier: Any) -> bool:
@@ -39,14 +43,16 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
 
     - ``error`` (answered, and wrong), ``correct`` (answered, and right), ``answered``, ``abstained``;
     - with two classes ``false_positive``, ``false_negative`` and ``predicted_positive`` (answered, each);
-    - ``per label``: in every true class; with two classes also ``given positive`` and ``given negative``: among the examples
-      that truly are.
+    - ``per label``: in every true class; ``per`` a group that was given to ``fit``: in every such group;
+    - with two classes ``given positive`` and ``given negative``: among the examples that truly are.
 
     So "error <= 0.02 given answered" is the error of what is answered, "false_negative <= 0.05 given positive" the miss rate,
     and "false_positive <= 0.1 given predicted_positive" one minus the precision.
 
     The guarantee is for new examples drawn like those of ``fit``, independently. Preprocessing belongs inside ``estimator``: a
-    step that a surrounding pipeline fits on the calibration examples is outside the guarantee, unless frozen.
+    step that a surrounding pipeline fits on the calibration examples is outside the guarantee, unless frozen. So is a model, or
+    anything else, that was chosen by its results on the calibration examples, as ``GridSearchCV`` around this class would:
+    choose on other examples first, then calibrate.
 
     Args:
         estimator: a fitted classifier with ``predict_proba``: a pipeline, a ``FrozenEstimator``, any object. One without
@@ -118,8 +124,14 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
         self.train_fraction = train_fraction
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, **metadata: Any) -> RiskControlledClassifier:
-        """Choose the thresholds on (X, y), examples that the model was not trained on."""
+    def fit(self, X: Any, y: Any, groups: Any = None, **metadata: Any) -> RiskControlledClassifier:
+        """Choose the thresholds on (X, y), examples that the model was not trained on.
+
+        Args:
+            X: the examples. y: their classes.
+            groups: more groups that limits may name with ``per``: name -> (n,) values, a data frame (which cross-validation can
+                route, too), or one (n,) array, then called "group".
+        """
         refuse(metadata)
         problem, seed = self._problem(), self._seed()
         X, y = _examples(X, y, type(self).__name__)
@@ -128,21 +140,22 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
                 f"estimator must have predict_proba; got {type(self.estimator).__name__}. "
                 "scikit-learn's CalibratedClassifierCV gives it one."
             )
-        model, X, y, _ = self._model(seed, X, y, {})
+        model, X, y, kept = self._model(seed, X, y, groups_by_name(groups, len(y)))
         classes = np.asarray(model.classes_) if hasattr(model, "classes_") else np.unique(y)
         label = self._chosen_abstain_label(classes)
-        table = self._table(_probabilities(model, X, classes), y, classes, problem)
+        offered, positive = self._offered(classes, problem), self._positive(classes)
+        table = _table(_probabilities(model, X, classes), y, classes, problem, offered, positive, kept)
         self._certify(model, table, problem, seed)
-        self.classes_, self.abstain_label_, self._at_positive = classes, label, self._positive(classes)
+        self.classes_, self.abstain_label_, self._at_positive, self._tried = classes, label, positive, offered
         return self
 
-    def loss_table(self, X: Any, y: Any) -> LossTable:
+    def loss_table(self, X: Any, y: Any, groups: Any = None) -> LossTable:
         """What every setting loses on every example: the table that ``fit`` calibrates on, say to verify its certificate."""
         check_is_fitted(self, "certificate_")
         X, y = _examples(X, y, type(self).__name__)
-        return self._table(
-            _probabilities(self.estimator_, X, self.classes_), y, self.classes_, self.certificate_.problem
-        )
+        probabilities, more = _probabilities(self.estimator_, X, self.classes_), groups_by_name(groups, len(y))
+        problem = self.certificate_.problem
+        return _table(probabilities, y, self.classes_, problem, self._tried, self._at_positive, more)
 
     def predict(self, X: Any) -> Array:
         """The class of each example, and ``abstain_label_`` where there is no answer."""
@@ -151,7 +164,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
         said = rule.answers(probabilities, config.get("threshold"), self._at_positive)
         if not config["abstain"]:
             return self.classes_[said.classes]
-        answered = said.confidence >= config["abstain"]
+        answered = said.sure(config["abstain"])
         labels = _with_label(self.classes_, self.abstain_label_)
         return labels[np.where(answered, said.classes, len(self.classes_))]
 
@@ -174,23 +187,17 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
             tags.classifier_tags.multi_class = inner is None or inner.multi_class
         return tags
 
-    def _table(self, probabilities: FloatArray, y: Array, classes: Array, problem: Problem) -> LossTable:
-        two = len(classes) == 2
-        if not two and self.thresholds is not None:
+    def _offered(self, classes: Array, problem: Problem) -> tuple[list[float] | None, list[float]]:
+        """The decision thresholds, for two classes, and the abstention thresholds to choose from."""
+        least = rule.numbers("abstain_thresholds", self.abstain_thresholds, rule.ABSTAIN, open_=False)
+        if len(classes) == 2:
+            default = rule.THRESHOLDS if _tells_classes_apart(problem) else (0.5,)
+            return rule.numbers("thresholds", self.thresholds, default, open_=True), least
+        if self.thresholds is not None:
             raise InvalidInputError(
                 f"thresholds are for two classes; the model has {len(classes)}. Leave thresholds out."
             )
-        truth, positive = _positions(y, classes), self._positive(classes)
-        groups: dict[str, Array] = {"label": y}
-        if two:
-            groups |= {"positive": truth == positive, "negative": truth != positive}
-        _check_labels(problem, truth, classes)
-        names = _named(problem, [*rule.COMMON, *(rule.TWO_CLASSES if two else ())], list(groups))
-        offered = rule.THRESHOLDS if _tells_classes_apart(problem) else (0.5,)
-        decision = rule.numbers("thresholds", self.thresholds, offered, open_=True) if two else None
-        least = rule.numbers("abstain_thresholds", self.abstain_thresholds, rule.ABSTAIN, open_=False)
-        losses = rule.outcomes(probabilities, truth, decision, least, positive, names)
-        return LossTable(rule.settings(decision, least), losses, groups)
+        return None, least
 
     def _positive(self, classes: Array) -> int:
         """The position of the positive class."""
@@ -206,6 +213,8 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
     def _chosen_abstain_label(self, classes: Array) -> Any:
         known = [plain(value) for value in classes]
         if self.abstain_label is not None:
+            if not isinstance(self.abstain_label, str | bytes | Number | np.generic):
+                raise InvalidInputError(f"abstain_label must be a text or a number; got {self.abstain_label!r}.")
             if self.abstain_label in known:
                 raise InvalidInputError(f"abstain_label must not be a class; got {self.abstain_label!r}.")
             return self.abstain_label
@@ -226,6 +235,28 @@ def _examples(X: Any, y: Any, name: str) -> tuple[Any, Array]:
     return X, y
 
 
+def _table(
+    probabilities: FloatArray,
+    y: Array,
+    classes: Array,
+    problem: Problem,
+    offered: tuple[list[float] | None, list[float]],
+    positive: int,
+    more_groups: Mapping[str, Groups],
+) -> LossTable:
+    truth, two = _positions(y, classes), len(classes) == 2
+    groups: dict[str, Any] = {"label": y}
+    if two:
+        groups |= {"positive": truth == positive, "negative": truth != positive}
+    losses = [*rule.COMMON, *(rule.TWO_CLASSES if two else ())]
+    for name in more_groups.keys() & {*groups, *losses}:
+        raise InvalidInputError(f"a group must not be called '{name}', which has a meaning here. Rename it.")
+    groups |= more_groups
+    _check_labels(problem, truth, classes)
+    names = _named(problem, losses, list(groups))
+    return LossTable(rule.settings(*offered), rule.outcomes(probabilities, truth, *offered, positive, names), groups)
+
+
 def _probabilities(model: Any, X: Any, classes: Array) -> FloatArray:
     probabilities = np.asarray(model.predict_proba(X))
     if probabilities.ndim != 2 or probabilities.shape[1] != len(classes):
@@ -234,12 +265,19 @@ def _probabilities(model: Any, X: Any, classes: Array) -> FloatArray:
         )
     if not np.isfinite(probabilities).all():
         raise InvalidInputError("predict_proba must return finite numbers; got nan or infinity.")
+    low, high = probabilities.min(initial=0), probabilities.max(initial=0)
+    if low < -_ROUNDING or high > 1 + _ROUNDING:
+        raise InvalidInputError(
+            f"predict_proba must return probabilities, from 0 to 1; got {low:g} to {high:g}. Divide per cent by 100; turn "
+            "scores into probabilities, with scikit-learn's CalibratedClassifierCV say."
+        )
     return probabilities
 
 
 def _positions(y: Array, classes: Array) -> IntArray:
-    """The position of each label among the classes."""
-    found = pd.Index(classes).get_indexer(pd.Index(y))
+    """The position of each label among the classes; as in scikit-learn, False and True are 0 and 1."""
+    numbers = [values.astype(np.int64) if values.dtype.kind == "b" else values for values in (classes, y)]
+    found = pd.Index(numbers[0]).get_indexer(pd.Index(numbers[1]))
     if (found < 0).any():
         strange = plain(y[int(np.argmax(found < 0))])
         raise InvalidInputError(f"y must hold only classes of the model, {_listed(classes)}; got {strange!r}.")

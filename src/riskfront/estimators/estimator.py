@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.utils import check_consistent_length, indexable
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from riskfront import columns
 from riskfront.arrays import Array
+from riskfront.columns import Groups
 from riskfront.errors import InvalidInputError
-from riskfront.estimators.calibrated import CalibratedModel, Limits, Objectives, refuse
+from riskfront.estimators.calibrated import CalibratedModel, Limits, Objectives, groups_by_name, refuse
 from riskfront.methods import Method
 from riskfront.table import LossTable
 
 Config = dict[str, Any]
 
 
+def _has_probabilities(controlled: Any) -> bool:
+    return hasattr(getattr(controlled, "estimator_", controlled.estimator), "predict_proba")
+
+
 class RiskControlledEstimator(CalibratedModel):
     """A fitted estimator used with a setting that keeps limits with probability at least 1 - delta.
 
     ``fit(X, y)`` calibrates on examples that the model was not trained on: it predicts with every setting, asks ``losses`` what
-    each prediction costs, and certifies. The model itself stays as it is.
+    each prediction costs, and certifies. The model itself stays as it is. The guarantee is for new examples drawn like those of
+    ``fit``, independently, and not for a model that was chosen by its results on these, as ``GridSearchCV`` around this class
+    would: choose on other examples first, then calibrate.
 
     Args:
         estimator: a fitted estimator or pipeline, or any object that ``predict_with`` knows how to use.
         configs: the settings to choose from: dictionaries with the same keys, a data frame with one row each, or an object with
-            a method ``grid(points)`` that lists them, such as a Space.
+            a method ``grid(points)`` that lists them, such as a Space; a ``ParameterGrid`` too.
         predict_with: ``predict_with(estimator, config, X)`` -> what the estimator predicts for X with a setting.
         losses: ``losses(y, predictions, config)`` -> {name: (n,) loss of each example}. Booleans are 0/1 losses.
         limits: one or several limits, or texts such as "error <= 0.05".
@@ -108,13 +116,13 @@ class RiskControlledEstimator(CalibratedModel):
 
         Args:
             X: the examples. y: what ``losses`` compares predictions with.
-            groups: groups that limits may name: name -> (n,) values, a data frame, or one (n,) array, then called "group".
+            groups: groups that limits may name: name -> (n,) values, a data frame (which cross-validation can route, too), or
+                one (n,) array, then called "group".
         """
         refuse(metadata)
         problem, seed = self._problem(), self._seed()
-        by_name = _by_name(groups)
-        X, y, *listed = indexable(X, y, *by_name.values())
-        model, X, y, kept = self._model(seed, X, y, dict(zip(by_name, listed, strict=True)))
+        X, y = indexable(X, y)
+        model, X, y, kept = self._model(seed, X, y, groups_by_name(groups, _num_samples(X)))
         table = self._table(model, X, y, kept)
         problem.check(table)
         self._certify(model, table, problem, seed)
@@ -124,29 +132,35 @@ class RiskControlledEstimator(CalibratedModel):
     def loss_table(self, X: Any, y: Any = None, groups: Any = None) -> LossTable:
         """What every setting loses on every example: the table that ``fit`` calibrates on, say to verify its certificate."""
         check_is_fitted(self, "certificate_")
-        by_name = _by_name(groups)
-        check_consistent_length(X, y, *by_name.values())
-        return self._table(self.estimator_, X, y, by_name)
+        check_consistent_length(X, y)
+        return self._table(self.estimator_, X, y, groups_by_name(groups, _num_samples(X)))
 
     def predict(self, X: Any) -> Any:
         """What the model predicts with the certified setting."""
         config = self._certified_config()
         return self._certified_use(self.estimator_, config, X)
 
-    def _table(self, model: Any, X: Any, y: Any, groups: Mapping[str, Any]) -> LossTable:
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """The model's own probabilities, where it has any; the setting plays no part in them."""
+        check_is_fitted(self, "certificate_")
+        return self.estimator_.predict_proba(X)
+
+    def _table(self, model: Any, X: Any, y: Any, groups: Mapping[str, Groups]) -> LossTable:
         frame = self._settings()
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        n = _num_samples(X)
         rows: list[dict[str, Array]] = []
         for config in frame.to_dict("records"):
             setting = {str(name): columns.plain(value) for name, value in config.items()}
             try:
-                found = self.losses(y, self.predict_with(model, setting, X), setting)
+                # each function gets a setting of its own: it may be one that takes it apart
+                found = self.losses(y, self.predict_with(model, dict(setting), X), dict(setting))
             except Exception as error:
                 _add_note(error, f"while predict_with and losses ran for the setting {setting}")
                 raise
             rows.append(_checked(found, setting, n, list(rows[0]) if rows else None))
         stacked = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-        return LossTable(frame, stacked, {name: np.asarray(values) for name, values in groups.items()}, self.bounds)
+        return LossTable(frame, stacked, groups, self.bounds)
 
     def _settings(self) -> pd.DataFrame:
         for name in ("predict_with", "losses"):
@@ -155,23 +169,17 @@ class RiskControlledEstimator(CalibratedModel):
         configs: Any = self.configs
         if hasattr(configs, "grid") and not isinstance(configs, pd.DataFrame):
             configs = configs.grid(self.grid_points)
-        if not isinstance(configs, pd.DataFrame | Sequence) or isinstance(configs, str):
+        if not isinstance(configs, Iterable) or isinstance(configs, str | Mapping):
             raise InvalidInputError(
                 f"configs must be a list of dictionaries, a data frame or a Space; got {type(configs).__name__}."
             )
-        return columns.settings(configs)
-
-
-def _by_name(groups: Any) -> dict[str, Any]:
-    if groups is None:
-        return {}
-    if isinstance(groups, Mapping | pd.DataFrame):
-        return {str(name): groups[name] for name in groups}
-    return {"group": groups}
+        return columns.settings(configs if isinstance(configs, pd.DataFrame) else list(configs))
 
 
 def _checked(found: Any, setting: Config, n: int, names: list[str] | None) -> dict[str, Array]:
     """The losses of one setting, one value for each example, of the same names as for the settings before."""
+    if isinstance(found, pd.DataFrame):
+        found = {name: found[name] for name in found}
     if not isinstance(found, Mapping) or not found:
         raise InvalidInputError(
             f"losses must return a dictionary with at least one loss; got {found!r} for the setting {setting}."

@@ -25,10 +25,18 @@ TWO_CLASSES = ("false_positive", "false_negative", "predicted_positive")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """What a model says before it may abstain: class (n,), as a position, and how sure it is of it (n,)."""
+    """What a model says before it may abstain: class (n,), as a position, and how sure it is of it (n,), in double precision.
+
+    Thresholds are doubles: compared with single precision they would be rounded in one place and not in another, and an
+    example on a threshold would be answered here and not there.
+    """
 
     classes: IntArray
     confidence: FloatArray
+
+    def sure(self, least: npt.ArrayLike) -> BoolArray:
+        """Where the model is at least so sure: (n,), or (levels, n) for (levels, 1)."""
+        return np.asarray(self.confidence >= np.asarray(least, dtype=np.float64))
 
 
 def tilt(positive: FloatArray, threshold: float) -> FloatArray:
@@ -37,15 +45,16 @@ def tilt(positive: FloatArray, threshold: float) -> FloatArray:
     q = p (1 - t) / (p (1 - t) + (1 - p) t). With t = 1/2, q = p. Together with abstention below a confidence, every pair of
     cut-offs on p (negative below the lower, positive above the upper, no answer between) is one threshold and one confidence.
     """
+    positive = positive.astype(np.float64, copy=False)
     for_it = positive * (1 - threshold)
-    return for_it / (for_it + (1 - positive) * threshold)
+    return np.asarray(for_it / (for_it + (1 - positive) * threshold))
 
 
 def answers(probabilities: FloatArray, threshold: float | None = None, positive: int = 1) -> Answers:
     """The answer to each row of (n, classes) probabilities; ``threshold`` on class ``positive`` is for two classes."""
     if threshold is None:
         classes = probabilities.argmax(axis=1)
-        return Answers(classes, probabilities[np.arange(len(classes)), classes])
+        return Answers(classes, probabilities[np.arange(len(classes)), classes].astype(np.float64))
     q = tilt(probabilities[:, positive], threshold)
     return Answers(np.where(q >= 0.5, positive, 1 - positive), np.maximum(q, 1 - q))
 
@@ -86,8 +95,8 @@ def outcomes(
     tried = [
         answers(probabilities, threshold, positive) for threshold in ([None] if thresholds is None else thresholds)
     ]
-    least = np.asarray(list(abstain))[None, :, None]
-    answered: BoolArray = np.stack([said.confidence for said in tried])[:, None, :] >= least
+    least = np.asarray(list(abstain))[:, None]
+    answered: BoolArray = np.stack([said.sure(least) for said in tried])
     said_class = np.stack([said.classes for said in tried])[:, None, :]
     right, said_positive, is_positive = said_class == truth, said_class == positive, truth == positive
     made: dict[str, Callable[[], BoolArray]] = {
