@@ -109,7 +109,10 @@ def test_binary_losses_take_one_byte() -> None:
 
 
 def test_unknown_names_get_a_hint() -> None:
-    assert columns.unknown("eror", ["error", "cost"], "loss") == (
-        "there is no loss 'eror'; known: 'error', 'cost'. Did you mean 'error'?"
-    )
-    assert columns.unknown("x", [], "group") == "there is no group 'x'; known: none."
+    assert columns.known("error", ["error", "cost"], "loss") == "error"
+    with pytest.raises(
+        rf.InvalidInputError, match=r"^there is no loss 'eror'; known: 'error', 'cost'\. Did you mean 'error'\?$"
+    ):
+        columns.known("eror", ["error", "cost"], "loss")
+    with pytest.raises(rf.InvalidInputError, match=r"^there is no group 'x'; known: none\.$"):
+        columns.known("x", [], "group")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -98,8 +98,7 @@ def losses(
 ) -> tuple[dict[str, Array], dict[str, Bounds], dict[str, Bounds]]:
     """Compact, read-only, C-contiguous arrays of one shape; the range of each; the declared bounds."""
     for name in bounds:
-        if name not in given:
-            raise InvalidInputError(unknown(name, list(given), "loss"))
+        known(name, given, "loss")
     if not given:
         raise InvalidInputError("a table must have at least one loss; got none.")
     declared = {name: _checked_bounds(name, pair) for name, pair in bounds.items()}
@@ -127,8 +126,7 @@ def losses(
 def declared_bounds(bounds: Mapping[str, Bounds], ranges: Mapping[str, Bounds]) -> dict[str, Bounds]:
     """The declared bounds of columns whose ranges are known already."""
     for name in bounds:
-        if name not in ranges:
-            raise InvalidInputError(unknown(name, list(ranges), "loss"))
+        known(name, ranges, "loss")
     declared = {name: _checked_bounds(name, pair) for name, pair in bounds.items()}
     for name, (low, high) in declared.items():
         if _exceeds(ranges[name], (low, high), np.dtype(np.float32)):
@@ -180,12 +178,14 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def unknown(name: str, known: Sequence[str], kind: str) -> str:
-    """The sentence for a name that does not exist, with the nearest one that does."""
-    near = difflib.get_close_matches(str(name), [str(k) for k in known], n=1)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
-    listed = ", ".join(f"'{k}'" for k in known) if known else "none"
-    return f"there is no {kind} '{name}'; known: {listed}.{hint}"
+def known(name: str, names: Collection[str], kind: str) -> str:
+    """The name itself if it is one of these; else an error with the nearest one."""
+    if name not in names:
+        near = difflib.get_close_matches(str(name), [str(k) for k in names], n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        listed = ", ".join(f"'{k}'" for k in names) or "none"
+        raise InvalidInputError(f"there is no {kind} '{name}'; known: {listed}.{hint}")
+    return name
 
 
 def _checked_bounds(name: str, pair: Bounds) -> Bounds:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from riskfront.arrays import IntArray
-from riskfront.columns import unknown
+from riskfront.columns import known
 from riskfront.errors import InvalidInputError
 
 
@@ -55,8 +55,7 @@ class Grid:
     def declared_corner(self, safest: Mapping[str, str]) -> tuple[bool, ...]:
         """The corner that ``safest`` names, as axis -> "low" or "high"."""
         for name, end in safest.items():
-            if name not in self.axes:
-                raise InvalidInputError(unknown(name, self.axes, "axis of the grid"))
+            known(name, self.axes, "axis of the grid")
             if end not in ("low", "high"):
                 raise InvalidInputError(f"safest['{name}'] must be 'low' or 'high'; got {end!r}.")
         for name in self.axes:

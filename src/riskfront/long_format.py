@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from riskfront.arrays import Array, IntArray
-from riskfront.columns import plain, unknown
+from riskfront.columns import known, plain
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.problem import Problem
 from riskfront.table import LossTable
@@ -166,8 +166,7 @@ def _named(frame: pd.DataFrame, problem: Problem | None, given: Layout, binary: 
         *([given.example_column] if given.example_column else []),
     ]
     for name in [*asked, *binary]:
-        if name not in frame.columns:
-            raise InvalidInputError(unknown(name, [str(column) for column in frame.columns], "column"))
+        known(name, list(frame.columns), "column")
     clash = set(losses) & {*given.config_columns, given.example_column, *groups}
     if clash:
         raise InvalidInputError(

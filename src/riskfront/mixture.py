@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from riskfront.arrays import FloatArray
-from riskfront.columns import is_number, unknown
+from riskfront.columns import is_number, known
 from riskfront.errors import InvalidInputError
 from riskfront.problem import Problem
 
@@ -56,8 +56,7 @@ def mixture_weights(problem: Problem, values: FloatArray, targets: Mapping[str, 
 
 def _check(problem: Problem, names: list[str], values: FloatArray, targets: Mapping[str, float]) -> None:
     for name, target in targets.items():
-        if name not in names:
-            raise InvalidInputError(unknown(name, names, "free objective"))
+        known(name, names, "free objective")
         if not is_number(target):
             raise InvalidInputError(f"the target for '{name}' must be a finite number; got {target!r}.")
     for objective in problem.objectives:

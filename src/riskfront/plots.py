@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from riskfront.certificate import Certificate
-from riskfront.columns import unknown
-from riskfront.errors import InvalidInputError, MissingExtraError
+from riskfront.columns import known
+from riskfront.errors import MissingExtraError
 from riskfront.pictures import (
     CERTIFIED,
     CHOSEN,
@@ -197,9 +197,7 @@ def _axes(ax: Axes | None) -> Axes:
 
 def _measure(data: TradeOff, name: str | None, default: int) -> int:
     names = [measure.name for measure in data.measures]
-    if name is not None and name not in names:
-        raise InvalidInputError(unknown(name, names, "objective or limit"))
-    return default if name is None else names.index(name)
+    return default if name is None else names.index(known(name, names, "objective or limit"))
 
 
 def _first_limit(data: TradeOff) -> int:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from riskfront import p_values
-from riskfront.columns import is_number, unknown
+from riskfront.columns import is_number, known
 from riskfront.errors import InvalidInputError
 from riskfront.sums import Term
 from riskfront.table import LossTable
@@ -77,8 +77,7 @@ class Limit:
         if not is_number(number):
             raise InvalidInputError(f"the limit on '{self.loss}' must be a finite number; got {number!r}.")
         object.__setattr__(self, "at_most" if self.at_most is not None else "at_least", self.value)
-        if self.p_value not in p_values.NAMES:
-            raise InvalidInputError(unknown(self.p_value, p_values.NAMES, "p-value"))
+        known(self.p_value, p_values.NAMES, "p-value")
         if self.padded and self.per is None and self.given is None:
             raise InvalidInputError(
                 f"padded=True needs a conditional limit (per or given); the limit on '{self.loss}' has none."
@@ -271,13 +270,16 @@ class Problem:
 
     def check(self, table: LossTable) -> None:
         """Raise a clear error if the problem does not fit the table."""
+        self.check_names(table.loss_names, table.group_names)
+
+    def check_names(self, losses: Sequence[str], groups: Sequence[str]) -> None:
+        """The same for data of which only the names of losses and groups are known."""
         for term in self.terms:
-            if term.loss not in table.loss_names:
-                raise InvalidInputError(unknown(term.loss, table.loss_names, "loss"))
-            if term.per is not None and term.per not in table.group_names:
-                raise InvalidInputError(unknown(term.per, table.group_names, "group"))
-            if term.given is not None and term.given not in (*table.loss_names, *table.group_names):
-                raise InvalidInputError(unknown(term.given, [*table.loss_names, *table.group_names], "condition"))
+            known(term.loss, losses, "loss")
+            if term.per is not None:
+                known(term.per, groups, "group")
+            if term.given is not None:
+                known(term.given, [*losses, *groups], "condition")
 
     def to_dict(self) -> dict[str, Any]:
         return {

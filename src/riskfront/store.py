@@ -217,8 +217,7 @@ class LossStore:
     def blocks(self, loss: str, rows: int = 64) -> Iterator[tuple[list[Config], Array]]:
         """The settings and the losses of one column, (rows, examples), a block at a time."""
         table = self.table(lazy=True)
-        if loss not in table.loss_names:
-            raise InvalidInputError(checked.unknown(loss, table.loss_names, "loss"))
+        checked.known(loss, table.loss_names, "loss")
         markers = self._chosen(None)
         column = self._column(loss, common_type([m.losses[loss] for m in markers]), markers, {})
         for start in range(0, len(markers), rows):

@@ -422,9 +422,7 @@ class LossTable:
 
     @staticmethod
     def _known(name: str, known: Mapping[str, Any], kind: str) -> str:
-        if name not in known:
-            raise InvalidInputError(checked.unknown(name, list(known), kind))
-        return name
+        return checked.known(name, known, kind)
 
     # ---------------------------------------------------------------- files
 

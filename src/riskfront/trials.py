@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from riskfront.arrays import Array, FloatArray
-from riskfront.columns import plain, unknown
+from riskfront.columns import known, plain
 from riskfront.errors import InvalidInputError
 
 _Z = 1.959963984540054  # two-sided 95 %
@@ -141,8 +141,7 @@ def _labels(results: pd.DataFrame) -> pd.Series:
 
 def _by_method(results: pd.DataFrame, column: str) -> dict[str, FloatArray]:
     """Method -> the values of a column that are there, in the order of the results."""
-    if column not in results:
-        raise InvalidInputError(unknown(column, [str(name) for name in results.columns], "column"))
+    known(column, list(results.columns), "column")
     if results.empty:
         raise InvalidInputError("results must hold at least one trial; got none.")
     labels = _labels(results)

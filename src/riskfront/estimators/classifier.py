@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from riskfront.arrays import Array, FloatArray, IntArray
-from riskfront.columns import Groups, plain, unknown
+from riskfront.columns import Groups, plain
 from riskfront.errors import InvalidInputError
 from riskfront.estimators import thresholds as rule
 from riskfront.estimators.calibrated import CalibratedModel, Limits, Objectives, groups_by_name, refuse
@@ -295,13 +295,7 @@ def _check_labels(problem: Problem, truth: IntArray, classes: Array) -> None:
 
 def _named(problem: Problem, losses: list[str], groups: list[str]) -> list[str]:
     """The losses that the problem mentions: only these are computed."""
-    for term in problem.terms:
-        if term.loss not in losses:
-            raise InvalidInputError(unknown(term.loss, losses, "loss"))
-        if term.per is not None and term.per not in groups:
-            raise InvalidInputError(unknown(term.per, groups, "group"))
-        if term.given is not None and term.given not in (*losses, *groups):
-            raise InvalidInputError(unknown(term.given, [*losses, *groups], "condition"))
+    problem.check_names(losses, groups)
     used = {name for term in problem.terms for name in (term.loss, term.given)}
     return [name for name in losses if name in used]
 

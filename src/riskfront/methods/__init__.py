@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from riskfront.columns import unknown
+from riskfront.columns import known
 from riskfront.errors import InvalidInputError
 from riskfront.methods.all_settings import AlphaConstrained, AlphaDeltaConstrained, BonferroniTesting, HolmTesting
 from riskfront.methods.grids import SGT, Fallback, LowRiskPath
@@ -36,13 +36,13 @@ def make_method(method: str | Method, **options: Any) -> Method:
         if options:
             raise InvalidInputError(f"options go with a method's name; got {sorted(options)} with {method!r}.")
         return method
-    if method not in METHODS:
-        raise InvalidInputError(unknown(method, list(METHODS), "method"))
+    made = METHODS[known(method, METHODS, "method")]
     try:
-        return METHODS[method](**options)
+        return made(**options)
     except TypeError:
-        known = list(parameters(METHODS[method]()))
-        raise InvalidInputError(f"{method} takes the parameters {known}; got {sorted(options)}.") from None
+        raise InvalidInputError(
+            f"{method} takes the parameters {list(parameters(made()))}; got {sorted(options)}."
+        ) from None
 
 
 __all__ = [
