@@ -13,9 +13,10 @@ import pytest
 
 import riskfront as rf
 from riskfront.cluster import cluster_size, shares
+from riskfront.known_sums import sums_here
+from riskfront.sample import Sample
 from riskfront.store import LossStore
 from riskfront.sums import Term, Totals
-from riskfront.table import LossTable
 from riskfront.task import Task
 
 distributed = pytest.importorskip("distributed")
@@ -59,14 +60,14 @@ def test_workers_read_the_store_and_the_certificate_is_the_same(
 ) -> None:
     monkeypatch.setattr("riskfront.sums._BLOCK_BYTES", 4 * N * 7)  # many blocks, of seven rows in single precision
     here = rf.calibrate(store.table(lazy=True), PROBLEM)
-    whole = LossTable._sums_here
+    whole = sums_here
 
-    def signed(table: LossTable, term: Term, weights: Any, rows: Any = None) -> Totals:
+    def signed(sample: Sample, term: Term, weights: Any, rows: Any = None) -> Totals:
         if rows is None:
             (tmp_path / f"pass by {os.getpid()}").touch()
-        return whole(table, term, weights, rows)
+        return whole(sample, term, weights, rows)
 
-    monkeypatch.setattr(LossTable, "_sums_here", signed)
+    monkeypatch.setattr("riskfront.known_sums.sums_here", signed)
     with joblib.parallel_config(backend="dask"):
         assert cluster_size() == 2
         there = rf.calibrate(store.table(lazy=True), PROBLEM)

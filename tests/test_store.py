@@ -106,7 +106,7 @@ def test_blocks_cover_every_setting_once(filled: LossStore) -> None:
 def test_windows_are_read_ahead_in_order(filled: LossStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("riskfront.lazy_column._WINDOW_BYTES", 5 * N * 4)  # five rows of the float column
     lazy, held = filled.table(lazy=True), filled.table(lazy=False)
-    column = lazy._column("cost")
+    column = lazy._sample.column("cost")
     pieces = [column[slice(start, start + 3)] for start in range(0, 40, 3)]
     np.testing.assert_array_equal(np.concatenate(pieces), held.losses("cost"))
     assert lazy.sha256 == held.sha256
@@ -156,7 +156,7 @@ def test_threads_go_through_a_column_side_by_side(filled: LossStore, monkeypatch
     held = filled.table(lazy=False).losses("cost")
     starts = [start for start in range(39) for _ in range(3)]
     for _ in range(5):
-        column = filled.table(lazy=True)._column("cost")
+        column = filled.table(lazy=True)._sample.column("cost")
         with ThreadPoolExecutor(max_workers=8) as pool:
             found = list(pool.map(lambda start, column=column: column[start : start + 2], starts))
         for start, part in zip(starts, found, strict=True):
