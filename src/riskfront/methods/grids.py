@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,7 +20,22 @@ from riskfront.table import LossTable
 
 
 @dataclass(frozen=True, slots=True)
-class SGT:
+class _FromCorner:
+    """Where testing of all settings of a grid starts: at a declared corner, or at one that some of the data teach."""
+
+    safest: Mapping[str, str] | None = None
+    learn_fraction: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_fraction(self.learn_fraction, "learn_fraction")
+
+    @property
+    def opt_fraction(self) -> float:
+        return self.learn_fraction if self.safest is None else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SGT(_FromCorner):
     """Sequential graphical testing on the Hamming graph of the grid (Algorithm "3D Graph Testing", any dimension).
 
     Args:
@@ -29,27 +44,15 @@ class SGT:
         learn_fraction: the size of that part.
     """
 
-    safest: Mapping[str, str] | None = None
-    learn_fraction: float = 0.1
-
     name: ClassVar[str] = "sgt"
     guaranteed: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_fraction(self.learn_fraction, "learn_fraction")
-
-    @property
-    def opt_fraction(self) -> float:
-        return self.learn_fraction if self.safest is None else 0.0
-
     def plan(self, opt: LossTable, problem: Problem) -> Plan:
-        grid = _oriented(opt, problem, self.safest)
-        graph = opt.shared(("hamming", grid.rows.shape), lambda: graphs.hamming(grid.rows.shape))
-        return Plan(self, opt, grid.rows.ravel(), Graphical(graph))
+        return _spread(self, graphs.hamming, opt, problem)
 
 
 @dataclass(frozen=True, slots=True)
-class Fallback:
+class Fallback(_FromCorner):
     """Budget split over the values of the first axis, then a fixed sequence through the others.
 
     Args:
@@ -57,23 +60,20 @@ class Fallback:
         learn_fraction: as for SGT.
     """
 
-    safest: Mapping[str, str] | None = None
-    learn_fraction: float = 0.1
-
     name: ClassVar[str] = "fallback"
     guaranteed: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_fraction(self.learn_fraction, "learn_fraction")
-
-    @property
-    def opt_fraction(self) -> float:
-        return self.learn_fraction if self.safest is None else 0.0
-
     def plan(self, opt: LossTable, problem: Problem) -> Plan:
-        grid = _oriented(opt, problem, self.safest)
-        graph = opt.shared(("fallback", grid.rows.shape), lambda: graphs.fallback(grid.rows.shape or (1,)))
-        return Plan(self, opt, grid.rows.ravel(), Graphical(graph))
+        return _spread(self, graphs.fallback, opt, problem)
+
+
+def _spread(
+    method: SGT | Fallback, make_graph: Callable[[Sequence[int]], graphs.Graph], opt: LossTable, problem: Problem
+) -> Plan:
+    """All settings, by a graph along which the budget spreads from the safest corner."""
+    rows = _oriented(opt, problem, method.safest).rows
+    graph = opt.shared((method.name, rows.shape), lambda: make_graph(rows.shape or (1,)))
+    return Plan(method, opt, rows.ravel(), Graphical(graph))
 
 
 @dataclass(frozen=True, slots=True)
