@@ -1,6 +1,7 @@
 """Optuna's samplers behind ask / tell, with the study in memory or in a storage that several machines share."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -65,11 +66,8 @@ class OptunaSearch:
         self._running: dict[str, Trial] = {}
 
     def ask(self, n: int = 1) -> list[Config]:
-        configs: list[Config] = []
         with quiet("optuna"):
-            while len(configs) < n and (config := self._next()) is not None:
-                configs.append(config)
-        return configs
+            return list(islice(iter(self._next, None), n))
 
     def tell(self, config: Config, values: Mapping[str, float]) -> None:
         checked, numbers = self._ledger.record(config, values)

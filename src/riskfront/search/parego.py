@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import joblib
@@ -45,12 +46,9 @@ class ParEGOSearch:
         self._dry = False
 
     def ask(self, n: int = 1) -> list[Config]:
-        configs: list[Config] = []
         # SMAC's forests are small: threads cost them ten times what they save.
         with quiet("smac"), joblib.parallel_config("sequential"):
-            while len(configs) < n and (config := self._next()) is not None:
-                configs.append(config)
-        return configs
+            return list(islice(iter(self._next, None), n))
 
     def tell(self, config: Config, values: Mapping[str, float]) -> None:
         from smac.runhistory import TrialValue
