@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront.long_format import Layout, from_long, read_table
+from riskfront.layout import Layout
+from riskfront.long_format import from_long, read_table
 
 
 def frame(seed=0):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,45 +13,13 @@ import pandas as pd
 from riskfront.arrays import Array, IntArray
 from riskfront.columns import known, plain
 from riskfront.errors import InvalidInputError, StoreError
+from riskfront.layout import Layout, detect_layout
 from riskfront.problem import Problem
 from riskfront.table import LossTable
 from riskfront.table_file import is_saved_table, open_parquet
 
-_EXAMPLE_NAMES = (
-    "example",
-    "example_id",
-    "sample",
-    "sample_id",
-    "id",
-    "idx",
-    "index",
-    "row",
-    "prompt_id",
-    "question_id",
-    "item",
-)
-
-
 # the same numbers, to the last bit, as in a Parquet file; from version 3 on pandas reads so by itself
 _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if int(pd.__version__.split(".")[0]) < 3 else {}
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What the columns of a long table mean. Empty: to be detected."""
-
-    config_columns: tuple[str, ...] = ()
-    example_column: str | None = None
-    group_columns: tuple[str, ...] = ()
-    loss_columns: tuple[str, ...] = ()
-    condition_columns: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        groups = f"; groups {', '.join(self.group_columns)}" if self.group_columns else ""
-        return (
-            f"settings {', '.join(self.config_columns)}; examples {self.example_column}; "
-            f"losses {', '.join(self.loss_columns)}{groups}"
-        )
 
 
 def read_table(
@@ -95,20 +62,17 @@ def from_long(
     """The same from a data frame."""
     if frame.empty:
         raise InvalidInputError("a table must have at least one row; this one is empty.")
-    named = _named(frame, problem, layout or Layout(), binary)
-    example = named.example_column or _detect_example(frame, named)
-    codes, examples = pd.factorize(frame[example])
-    if (codes < 0).any():
-        raise InvalidInputError(f"every row must have a value for '{example}'; row {int(np.argmin(codes))} has none.")
-    blocks = _Blocks(codes, len(examples))
-    configs, groups, losses = _detect(frame, named, example, blocks)
-    found = Layout(configs, example, groups, losses)
-    rows, setting_codes = _settings(frame, configs)
+    for name in binary:
+        known(name, list(frame.columns), "column")
+    found = detect_layout(frame, problem.terms if problem else (), layout or Layout())
+    codes, examples = pd.factorize(frame[found.example_column])
+    rows, setting_codes = _settings(frame, found.config_columns)
     place = _places(frame, found, setting_codes, codes, rows, examples)
-    arrays = {name: _loss(frame, name, place, (len(rows), len(examples)), name in binary) for name in losses}
-    settings = frame.loc[:, list(configs)].iloc[rows].reset_index(drop=True)
+    shape = (len(rows), len(examples))
+    arrays = {name: _loss(frame, name, place, shape, name in binary) for name in found.loss_columns}
+    settings = frame.loc[:, list(found.config_columns)].iloc[rows].reset_index(drop=True)
     _, firsts = np.unique(codes, return_index=True)
-    labels: dict[str, Any] = {name: _group_values(frame, name, firsts, example) for name in groups}
+    labels = {name: _group_values(frame, name, firsts, str(found.example_column)) for name in found.group_columns}
     return LossTable(settings, arrays, labels, bounds), found
 
 
@@ -149,120 +113,6 @@ def _refuse_repeated_names(path: str | os.PathLike[str], separator: str) -> None
     repeated = sorted({str(name) for name in header if header.count(name) > 1})
     if repeated:
         raise InvalidInputError(f"column names must differ; '{repeated[0]}' comes more than once in '{path}'.")
-
-
-def _named(frame: pd.DataFrame, problem: Problem | None, given: Layout, binary: Sequence[str]) -> Layout:
-    """The layout with the columns that the problem mentions; every named column must exist."""
-    losses, groups = list(given.loss_columns), list(given.group_columns)
-    for term in problem.terms if problem else ():
-        losses.append(term.loss)
-        groups += [term.per] if term.per else []
-    conditions = [term.given for term in problem.terms if term.given] if problem else []
-    asked = [
-        *losses,
-        *groups,
-        *conditions,
-        *given.config_columns,
-        *([given.example_column] if given.example_column else []),
-    ]
-    for name in [*asked, *binary]:
-        known(name, list(frame.columns), "column")
-    clash = set(losses) & {*given.config_columns, given.example_column, *groups}
-    if clash:
-        raise InvalidInputError(
-            f"a column must have one role; '{sorted(map(str, clash))[0]}' is a loss and named as another."
-        )
-    unique = [tuple(dict.fromkeys(names)) for names in (groups, losses, conditions)]
-    return Layout(given.config_columns, given.example_column, *unique)
-
-
-def _detect_example(frame: pd.DataFrame, named: Layout) -> str:
-    """The column that names the examples: by its name, or the only one with every value equally often and most values."""
-    taken = {*named.config_columns, *named.group_columns, *named.loss_columns}
-    free = [str(column) for column in frame.columns if column not in taken]
-    # a column that numbers the rows names no examples, unless there is only one setting and so nothing else varies
-    several = any(1 < frame[column].nunique() < len(frame) for column in free)
-    free = [column for column in free if not (several and frame[column].is_unique)]
-    for name in _EXAMPLE_NAMES:
-        for column in free:
-            if column.lower() == name:
-                return column
-    regular = {}
-    for column in free:
-        counts = frame[column].value_counts(dropna=False)
-        if frame[column].dtype.kind != "f" and len(counts) > 1 and counts.nunique() == 1:
-            regular[column] = len(counts)
-    best = sorted(regular, key=lambda column: -regular[column])
-    if not best or (len(best) > 1 and regular[best[0]] == regular[best[1]]):
-        raise InvalidInputError(
-            "cannot tell which column names the examples; name it (--example-column). "
-            f"Columns: {', '.join(map(str, frame.columns))}."
-        )
-    return best[0]
-
-
-class _Blocks:
-    """The rows of each example side by side, to see what varies within an example and what across examples."""
-
-    def __init__(self, codes: IntArray, n: int) -> None:
-        counts = np.bincount(codes, minlength=n)
-        self.order = np.argsort(codes, kind="stable")
-        self.even = bool((counts == counts[0]).all())
-        self.starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        self.of_row = codes
-        self.n = n
-
-    def constant(self, column: pd.Series) -> bool:
-        """Whether the column has one value for each example."""
-        values = pd.factorize(column)[0]
-        return bool((values == values[self.order[self.starts]][self.of_row]).all())
-
-    def repeated(self, column: pd.Series) -> bool:
-        """Whether every example has the same values of this column, each as often: then it tells settings apart."""
-        if not self.even:
-            return False
-        values = np.sort(pd.factorize(column)[0][self.order].reshape(self.n, -1), axis=1)
-        return bool((values == values[0]).all())
-
-
-def _detect(
-    frame: pd.DataFrame, named: Layout, example: str, blocks: _Blocks
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Setting, group and loss columns. Columns nobody mentioned that fit no role are left out."""
-    for name in named.group_columns:
-        if not blocks.constant(frame[name]):
-            raise InvalidInputError(
-                f"group '{name}' must have one value for each example, the same in all rows of '{example}'."
-            )
-    # a condition that varies with the setting is stored like a loss, one that does not like a group
-    fixed = [
-        name for name in named.condition_columns if name not in named.loss_columns and blocks.constant(frame[name])
-    ]
-    losses = [*named.loss_columns, *(name for name in named.condition_columns if name not in fixed)]
-    groups = list(dict.fromkeys([*named.group_columns, *fixed]))
-    rest = [str(c) for c in frame.columns if c not in {example, *losses, *groups, *named.config_columns}]
-    configs = named.config_columns
-    if not configs:
-        if not blocks.even:
-            raise InvalidInputError(
-                f"every example must have one row for each setting; '{example}' has values with different numbers of rows. "
-                "Name the setting columns (--config-columns) to learn which rows are missing, or add them."
-            )
-        configs = tuple(name for name in rest if blocks.repeated(frame[name]) and not blocks.constant(frame[name]))
-        if not configs and len(frame) == blocks.n:  # one row an example: a single setting, which nothing tells apart
-            configs = tuple(name for name in rest if frame[name].nunique() == 1)
-        if not configs:
-            raise InvalidInputError(
-                "cannot tell which columns hold the settings; name them (--config-columns). "
-                f"Columns: {', '.join(map(str, frame.columns))}."
-            )
-    if not named.loss_columns:  # nobody mentioned a loss: every other number that varies is one
-        losses += [
-            n for n in rest if n not in configs and frame[n].dtype.kind in "biuf" and not blocks.constant(frame[n])
-        ]
-    if not losses:
-        raise InvalidInputError(f"a table must have at least one loss column; found none among {', '.join(rest)}.")
-    return configs, tuple(groups), tuple(dict.fromkeys(losses))
 
 
 def _settings(frame: pd.DataFrame, configs: tuple[str, ...]) -> tuple[IntArray, IntArray]:

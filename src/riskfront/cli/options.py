@@ -13,7 +13,8 @@ import typer
 import riskfront as rf
 from riskfront import files
 from riskfront.errors import InvalidInputError
-from riskfront.long_format import Layout, read_table
+from riskfront.layout import Layout
+from riskfront.long_format import read_table
 from riskfront.methods import METHODS
 from riskfront.p_values import NAMES
 from riskfront.terminal import make_console, show_certificate
