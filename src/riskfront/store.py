@@ -14,7 +14,6 @@ storage, which takes whole objects only, a row is a chunk and each line has a fi
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import uuid
@@ -31,6 +30,7 @@ from riskfront.columns import Groups
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.lazy_column import LazyColumn
 from riskfront.space import Config, config_id
+from riskfront.store_header import open_header
 from riskfront.store_parts import (
     ROWS,
     Loss,
@@ -46,8 +46,6 @@ from riskfront.store_parts import (
 from riskfront.table import LossTable
 from riskfront.task import Task
 
-_SCHEMA = "riskfront.losses"
-_VERSION = 1
 _LAZY_BYTES = 1 << 30  # tables beyond this stay in the store
 
 
@@ -71,17 +69,7 @@ class LossStore:
         self._blobs = open_blobs(url, storage_options)
         self._lock = threading.Lock()
         self._part: Part | None = None
-        about = self._read_attributes()
-        if about is None:
-            if task is None:
-                parts = [f"'{self.url}/{name}'" for name in self._blobs.names("") if name in ("opt", "test")]
-                hint = f"Open its part {' or '.join(parts)}." if parts else "Make one with evaluate(..., store=...)."
-                raise StoreError(f"there is no store of losses at '{self.url}'. {hint}")
-            self._create(task)
-            about = self._read_attributes()
-        if task is not None and about is not None:
-            self._check_same(task, about)
-        self._about = about or {}
+        self._header = open_header(self._blobs, task)
         self._markers: dict[str, Marker] = {}
         self.refresh()
 
@@ -91,7 +79,7 @@ class LossStore:
 
     @property
     def n_examples(self) -> int:
-        return int(self._about["n_examples"])
+        return self._header.n_examples
 
     @property
     def configs(self) -> list[Config]:
@@ -205,8 +193,7 @@ class LossStore:
         types = {name: common_type([m.losses[name] for m in markers]) for name in markers[0].losses}
         size = sum(np.dtype(kind).itemsize for kind in types.values()) * len(markers) * self.n_examples
         settings = [dict(marker.config) for marker in markers]
-        known = self._about["bounds"] if bounds is None else bounds
-        limits = {name: (pair[0], pair[1]) for name, pair in known.items()}
+        limits = self._header.bounds if bounds is None else {name: (low, high) for name, (low, high) in bounds.items()}
         lazy = size > _LAZY_BYTES if lazy is None else lazy
         columns = {name: self._column(name, kind, markers, limits, trusting=lazy) for name, kind in types.items()}
         if lazy:
@@ -270,53 +257,4 @@ class LossStore:
 
     def groups(self) -> dict[str, Groups]:
         """The groups of the examples."""
-        found = {}
-        for name, levels in self._about["groups"].items():
-            codes = np.frombuffer(self._blobs.read(f"{array_name('groups', name)}/0") or b"", dtype="<i8")
-            found[name] = Groups(tuple(levels), codes.astype(np.int64))
-        return found
-
-    # ---------------------------------------------------------------- the store itself
-
-    def _read_attributes(self) -> dict[str, Any] | None:
-        text = self._blobs.read("zarr.json")
-        if text is None:
-            return None
-        try:
-            about: dict[str, Any] | None = json.loads(text)["attributes"].get("riskfront")
-        except (ValueError, KeyError, AttributeError):
-            about = {}
-        if about is not None and (about.get("schema"), about.get("version")) != (_SCHEMA, _VERSION):
-            raise StoreError(f"'{self.url}' must be a store of losses, version {_VERSION}; it is something else.")
-        return about
-
-    def _create(self, task: Task) -> None:
-        if task.n_examples < 1:
-            raise InvalidInputError("a store needs at least one example; got none.")
-        coded = {name: checked.groups(name, values, task.n_examples) for name, values in task.groups.items()}
-        about = {"schema": _SCHEMA, "version": _VERSION, "n_examples": task.n_examples, "task": dict(task.identity)}
-        about |= {"groups": {name: list(groups.levels) for name, groups in coded.items()}, "bounds": dict(task.bounds)}
-        shape = (task.n_examples,)
-        arrays = {array_name("groups", name): (shape, shape, np.dtype("<i8")) for name in coded}
-        metadata = zarr_metadata(arrays, ["done", "parts"], {"riskfront": about})
-        for name, groups in coded.items():
-            self._blobs.write(f"{array_name('groups', name)}/0", groups.codes.astype("<i8").data)
-        # the group itself comes last: whoever sees it sees the whole store, and others who make it write the same
-        for name in sorted(metadata, key=lambda name: name == "zarr.json"):
-            self._blobs.write(name, metadata[name])
-
-    def _check_same(self, task: Task, about: Mapping[str, Any]) -> None:
-        known = about["task"]
-        different = [name for name in {**known, **task.identity} if known.get(name) != task.identity.get(name)]
-        if different:
-            listed = " and ".join([", ".join(different[:-1]), different[-1]] if len(different) > 1 else different)
-            hint = "use another store, or go back to what this one was made with."
-            if "code" in different:
-                hint += (
-                    " (A function counts as changed when anything it refers to did, such as a model or a cache; "
-                    "if that is wrong, name its version yourself, with a text attribute 'fingerprint' of the function.)"
-                )
-            raise StoreError(
-                f"the store '{self.url}' belongs to another task: its {listed} differ from those given now. "
-                f"Losses of different tasks are never mixed: {hint}"
-            )
+        return self._header.groups(self._blobs)

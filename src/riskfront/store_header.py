@@ -1,0 +1,111 @@
+"""What a store says about itself, in its zarr.json and its groups: the task it belongs to, its examples, its bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from riskfront import columns as checked
+from riskfront.blobs import Blobs
+from riskfront.columns import Bounds, Groups
+from riskfront.errors import InvalidInputError, StoreError
+from riskfront.store_parts import array_name, zarr_metadata
+from riskfront.task import Task
+
+_SCHEMA = "riskfront.losses"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Number of examples, identity of the task, levels of each group, and declared bounds of losses."""
+
+    n_examples: int
+    task: Mapping[str, Any]
+    levels: Mapping[str, Sequence[Any]]
+    bounds: Mapping[str, Bounds]
+
+    @classmethod
+    def from_attributes(cls, about: Mapping[str, Any]) -> Header:
+        bounds = {name: (low, high) for name, (low, high) in about["bounds"].items()}
+        return cls(int(about["n_examples"]), about["task"], about["groups"], bounds)
+
+    def groups(self, blobs: Blobs) -> dict[str, Groups]:
+        """The groups of the examples."""
+        found = {}
+        for name, levels in self.levels.items():
+            codes = np.frombuffer(blobs.read(_codes_of(name)) or b"", dtype="<i8")
+            found[name] = Groups(tuple(levels), codes.astype(np.int64))
+        return found
+
+
+def open_header(blobs: Blobs, task: Task | None) -> Header:
+    """The header of a store, which is made if it does not exist, and refused if it belongs to another task."""
+    header = _read(blobs)
+    if header is None:
+        if task is None:
+            parts = [f"'{blobs.url}/{name}'" for name in blobs.names("") if name in ("opt", "test")]
+            hint = f"Open its part {' or '.join(parts)}." if parts else "Make one with evaluate(..., store=...)."
+            raise StoreError(f"there is no store of losses at '{blobs.url}'. {hint}")
+        made = _create(blobs, task)
+        header = _read(blobs) or made  # another process may have been faster
+    if task is not None:
+        _check_same(task, header, blobs.url)
+    return header
+
+
+def _read(blobs: Blobs) -> Header | None:
+    text = blobs.read("zarr.json")
+    if text is None:
+        return None
+    try:
+        about: dict[str, Any] | None = json.loads(text)["attributes"].get("riskfront")
+    except (ValueError, KeyError, AttributeError):
+        about = {}
+    if about is None:
+        return None
+    if (about.get("schema"), about.get("version")) != (_SCHEMA, _VERSION):
+        raise StoreError(f"'{blobs.url}' must be a store of losses, version {_VERSION}; it is something else.")
+    return Header.from_attributes(about)
+
+
+def _create(blobs: Blobs, task: Task) -> Header:
+    if task.n_examples < 1:
+        raise InvalidInputError("a store needs at least one example; got none.")
+    coded = {name: checked.groups(name, values, task.n_examples) for name, values in task.groups.items()}
+    about = {"schema": _SCHEMA, "version": _VERSION, "n_examples": task.n_examples, "task": dict(task.identity)}
+    about |= {"groups": {name: list(groups.levels) for name, groups in coded.items()}, "bounds": dict(task.bounds)}
+    shape = (task.n_examples,)
+    arrays = {array_name("groups", name): (shape, shape, np.dtype("<i8")) for name in coded}
+    metadata = zarr_metadata(arrays, ["done", "parts"], {"riskfront": about})
+    for name, groups in coded.items():
+        blobs.write(_codes_of(name), groups.codes.astype("<i8").data)
+    # the group itself comes last: whoever sees it sees the whole store, and others who make it write the same
+    for name in sorted(metadata, key=lambda name: name == "zarr.json"):
+        blobs.write(name, metadata[name])
+    return Header.from_attributes(about)
+
+
+def _codes_of(group: str) -> str:
+    return f"{array_name('groups', group)}/0"
+
+
+def _check_same(task: Task, header: Header, url: str) -> None:
+    known = header.task
+    different = [name for name in {**known, **task.identity} if known.get(name) != task.identity.get(name)]
+    if different:
+        listed = " and ".join([", ".join(different[:-1]), different[-1]] if len(different) > 1 else different)
+        hint = "use another store, or go back to what this one was made with."
+        if "code" in different:
+            hint += (
+                " (A function counts as changed when anything it refers to did, such as a model or a cache; "
+                "if that is wrong, name its version yourself, with a text attribute 'fingerprint' of the function.)"
+            )
+        raise StoreError(
+            f"the store '{url}' belongs to another task: its {listed} differ from those given now. "
+            f"Losses of different tasks are never mixed: {hint}"
+        )
