@@ -9,26 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import riskfront as rf
-from riskfront.cli.options import (
-    Delta,
-    Goals,
-    Json,
-    Limits,
-    MethodName,
-    Out,
-    PValue,
-    Seed,
-    must_be_writable,
-    parse_number,
-    parse_problem,
-    show,
-)
+from riskfront.cli.adaptive_options import GridOptions, SearchOptions, TrainingOptions
+from riskfront.cli.groups import grouped
+from riskfront.cli.options import Json, Out, Seed, must_be_writable, show
 from riskfront.errors import InvalidInputError
 from riskfront.files import write_text
 from riskfront.terminal import make_console
 
 if TYPE_CHECKING:
-    from riskfront.transformers import FineTuning, Plan, TextParts, Trained, Training
+    from riskfront.transformers import Plan, TextParts, Trained
 
 Model = Annotated[str, typer.Option(help="Folder or hub name of an encoder of the BERT class.")]
 Data = Annotated[str, typer.Option(help="Parquet or CSV with text (or text_a, text_b), label and perhaps split.")]
@@ -36,97 +25,54 @@ Folder = Annotated[Path, typer.Option("--out", help="Folder for everything that 
 TrainRows = Annotated[int, typer.Option(min=0, help="Rows to train on; 0 for all.")]
 ValidationRows = Annotated[int, typer.Option(min=1, help="Rows to score heads and thresholds on.")]
 CalibrationRows = Annotated[int, typer.Option(min=0, help="Rows to calibrate on; 0 for all.")]
-Epochs = Annotated[int, typer.Option(min=1, help="Of fine-tuning.")]
-LearningRate = Annotated[float, typer.Option(help="Of fine-tuning.")]
-EarlyLayers = Annotated[float, typer.Option(min=0, help="Weight on early layers in fine-tuning: exits get better.")]
-MaxLength = Annotated[int, typer.Option(help="Tokens of a text that are read.")]
-TokenRows = Annotated[int, typer.Option(min=1, help="Rows that token predictors learn from.")]
-HeadThresholds = Annotated[int, typer.Option(min=1, help="Head thresholds; 1 for no head pruning.")]
-TokenThresholds = Annotated[int, typer.Option(min=1, help="Token thresholds; 1 for no token pruning.")]
-ExitThresholds = Annotated[int, typer.Option(min=1, help="Exit thresholds; 1 for no early exit.")]
-Abstain = Annotated[str, typer.Option(help="Values of lambda, such as 0,0.8,0.9: no answer below that probability.")]
-SearchName = Annotated[str, typer.Option(help="grid, random, optuna, parego or guided.")]
-Budget = Annotated[int, typer.Option(min=1, help="Settings to try, if the search is not the grid.")]
 Device = Annotated[str, typer.Option(help="Such as cuda; by default CUDA where there is one.")]
 
 steps = typer.Typer(help="The steps of accelerate, one by one.", no_args_is_help=True)
 
 
+@grouped
 def accelerate(
     model: Model,
     data: Data,
-    limit: Limits,
     out: Folder,
-    minimize: Goals = ["relative_cost"],  # noqa: B006
-    maximize: Goals = [],  # noqa: B006
-    delta: Delta = 0.1,
-    p_value: PValue = "auto",
-    method: MethodName = "pareto-testing",
-    search: SearchName = "grid",
-    budget: Budget = 200,
+    wanted: SearchOptions,
+    how: TrainingOptions,
+    thresholds: GridOptions,
     seed: Seed = 0,
     train_rows: TrainRows = 0,
     validation_rows: ValidationRows = 1000,
     calibration_rows: CalibrationRows = 0,
-    epochs: Epochs = 1,
-    learning_rate: LearningRate = 5e-5,
-    early_layers: EarlyLayers = 0.0,
-    max_length: MaxLength = 128,
-    token_rows: TokenRows = 4000,
-    head_thresholds: HeadThresholds = 18,
-    token_thresholds: TokenThresholds = 20,
-    exit_thresholds: ExitThresholds = 18,
-    abstain: Abstain = "0",
     device: Device = "",
     as_json: Json = False,
 ) -> int:
     """Make a text classifier faster with a bound on what it loses: train, trace, certify."""
-    problem = parse_problem(limit, minimize, maximize, delta, p_value)
-    from riskfront.transformers import FineTuning
-    from riskfront.transformers.acceleration import Grid, Plan, check_problem
+    problem = wanted.problem(wanted.p_value)
+    from riskfront.transformers.acceleration import Plan, check_problem
 
-    grid = Grid(head_thresholds, token_thresholds, exit_thresholds, _numbers(abstain))
+    grid = thresholds.grid()
     check_problem(problem, grid)
-    plan = Plan(
-        training=_training(
-            FineTuning(epochs, learning_rate=learning_rate, early_layers=early_layers), max_length, token_rows, seed
-        ),
-        rows=_rows(train_rows, validation_rows, calibration_rows),
-        grid=grid,
-        method=method,
-        search=search,
-        budget=budget,
-        seed=seed,
-    )
+    rows = _rows(train_rows, validation_rows, calibration_rows)
+    plan = Plan(training=how.training(seed), rows=rows, grid=grid, seed=seed, **wanted.strategy())
     trained, parts = _trained(model, data, out, plan, device, quiet=as_json)
     return _certified(trained, parts, problem, out, plan, as_json)
 
 
 @steps.command()
+@grouped
 def train(
     model: Model,
     data: Data,
     out: Folder,
+    how: TrainingOptions,
     seed: Seed = 0,
     train_rows: TrainRows = 0,
     validation_rows: ValidationRows = 1000,
-    epochs: Epochs = 1,
-    learning_rate: LearningRate = 5e-5,
-    early_layers: EarlyLayers = 0.0,
-    max_length: MaxLength = 128,
-    token_rows: TokenRows = 4000,
     device: Device = "",
 ) -> int:
     """Fine-tune, score heads, train exit heads and token predictors; finished steps are kept."""
-    from riskfront.transformers import AdaptiveClassifier, FineTuning, Plan
+    from riskfront.transformers import AdaptiveClassifier, Plan
 
-    plan = Plan(
-        training=_training(
-            FineTuning(epochs, learning_rate=learning_rate, early_layers=early_layers), max_length, token_rows, seed
-        ),
-        rows=_rows(train_rows, validation_rows, 0),
-        seed=seed,
-    )
+    plan = Plan(training=how.training(seed), rows=_rows(train_rows, validation_rows, 0), seed=seed)
     trained, _ = _trained(model, data, out, plan, device, quiet=False)
     AdaptiveClassifier(trained.network, trained.tokenizer, trained.classes, trained.max_length).save_pretrained(out)
     make_console().print(f"Wrote {out}", markup=False, style="dim")
@@ -134,25 +80,22 @@ def train(
 
 
 @steps.command()
+@grouped
 def trace(
     folder: Annotated[Path, typer.Argument(help="What train or accelerate wrote.")],
     data: Data,
     store: Annotated[str, typer.Option(help="Store to fill; then: riskfront calibrate STORE.")],
+    thresholds: GridOptions,
     seed: Seed = 0,
     validation_rows: ValidationRows = 1000,
     calibration_rows: CalibrationRows = 0,
-    head_thresholds: HeadThresholds = 18,
-    token_thresholds: TokenThresholds = 20,
-    exit_thresholds: ExitThresholds = 18,
-    abstain: Abstain = "0",
     device: Device = "",
 ) -> int:
     """Trace every setting of a trained classifier on the calibration rows, into a store of losses."""
-    from riskfront.transformers import Grid, Plan
+    from riskfront.transformers import Plan
     from riskfront.transformers.acceleration import thresholds_of, trace_of
 
-    grid = Grid(head_thresholds, token_thresholds, exit_thresholds, _numbers(abstain))
-    plan = Plan(rows=_rows(0, validation_rows, calibration_rows), grid=grid, seed=seed)
+    plan = Plan(rows=_rows(0, validation_rows, calibration_rows), grid=thresholds.grid(), seed=seed)
     trained, parts = _loaded(folder, data, plan, device)
     space = thresholds_of(trained, parts.validation, plan).space
     found = trace_of(trained, parts.calibration, folder, plan)
@@ -162,35 +105,26 @@ def trace(
 
 
 @steps.command()
+@grouped
 def certify(
     folder: Annotated[Path, typer.Argument(help="What train or accelerate wrote; the certificate goes into it.")],
     data: Data,
-    limit: Limits,
-    minimize: Goals = ["relative_cost"],  # noqa: B006
-    maximize: Goals = [],  # noqa: B006
-    delta: Delta = 0.1,
-    p_value: PValue = "auto",
-    method: MethodName = "pareto-testing",
-    search: SearchName = "grid",
-    budget: Budget = 200,
+    wanted: SearchOptions,
+    thresholds: GridOptions,
     seed: Seed = 0,
     validation_rows: ValidationRows = 1000,
     calibration_rows: CalibrationRows = 0,
-    head_thresholds: HeadThresholds = 18,
-    token_thresholds: TokenThresholds = 20,
-    exit_thresholds: ExitThresholds = 18,
-    abstain: Abstain = "0",
     device: Device = "",
     as_json: Json = False,
 ) -> int:
     """Find and certify the thresholds of a trained classifier."""
-    problem = parse_problem(limit, minimize, maximize, delta, p_value)
-    from riskfront.transformers.acceleration import Grid, Plan, check_problem
+    problem = wanted.problem(wanted.p_value)
+    from riskfront.transformers.acceleration import Plan, check_problem
 
-    grid = Grid(head_thresholds, token_thresholds, exit_thresholds, _numbers(abstain))
+    grid = thresholds.grid()
     check_problem(problem, grid)
     rows = _rows(0, validation_rows, calibration_rows)
-    plan = Plan(rows=rows, grid=grid, method=method, search=search, budget=budget, seed=seed)
+    plan = Plan(rows=rows, grid=grid, seed=seed, **wanted.strategy())
     trained, parts = _loaded(folder, data, plan, device)
     return _certified(trained, parts, problem, folder, plan, as_json)
 
@@ -220,17 +154,6 @@ def predict(
     else:
         write_text(out, answers.to_csv(index=False))
     return 0
-
-
-def _training(fine_tuning: FineTuning, max_length: int, token_rows: int, seed: int) -> Training:
-    from riskfront.transformers import HeadTraining, Training
-
-    return Training(
-        fine_tuning,
-        heads=HeadTraining(token_rows=token_rows),
-        max_length=max_length,
-        seed=seed,
-    )
 
 
 def _rows(train: int, validation: int, calibration: int) -> Any:
@@ -299,10 +222,3 @@ def _say(line: str) -> None:
 
 def _silent(line: str) -> None:
     pass
-
-
-def _numbers(text: str) -> tuple[float, ...]:
-    values = tuple(sorted({parse_number(part, "--abstain") for part in text.split(",") if part.strip()}))
-    if not values or not all(0 <= value <= 1 for value in values):
-        raise InvalidInputError(f"--abstain must hold numbers from 0 to 1, such as 0,0.8,0.9; got {text!r}.")
-    return values

@@ -13,19 +13,8 @@ import cloudpickle
 import typer
 
 import riskfront as rf
-from riskfront.cli.options import (
-    Delta,
-    Goals,
-    Json,
-    Limits,
-    MethodName,
-    Out,
-    PValue,
-    Seed,
-    must_be_writable,
-    parse_problem,
-    show,
-)
+from riskfront.cli.groups import grouped
+from riskfront.cli.options import Json, MethodName, Out, ProblemOptions, PValue, Seed, must_be_writable, show
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.terminal import make_console
 
@@ -39,12 +28,10 @@ StoreOption = Annotated[
 ]
 
 
+@grouped
 def tune(
     task: TaskFile,
-    limit: Limits,
-    minimize: Goals = [],  # noqa: B006
-    maximize: Goals = [],  # noqa: B006
-    delta: Delta = 0.1,
+    wanted: ProblemOptions,
     search: Annotated[str, typer.Option(help="grid, random, optuna, parego or guided.")] = "optuna",
     budget: Annotated[int, typer.Option(help="Settings to evaluate while searching.")] = 200,
     method: MethodName = "pareto-testing",
@@ -58,7 +45,7 @@ def tune(
 ) -> int:
     """Search settings of a model on one part of its examples, certify on the other."""
     must_be_writable(out, report, inputs=[task])
-    problem = parse_problem(limit, minimize, maximize, delta, p_value)
+    problem = wanted.problem(p_value)
     module = _load(task)
     certificate = rf.tune(
         _needed(module, "losses", task),

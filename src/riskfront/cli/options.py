@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,57 +23,81 @@ from riskfront.terminal import make_console, show_certificate
 TableFile = Annotated[
     Path, typer.Argument(help="Losses: long Parquet or CSV (a row a setting and example), or a saved table.")
 ]
-Limits = Annotated[
-    list[str],
-    typer.Option("--limit", help="'error <= 0.05', 'error <= 0.15 per label', 'error <= 0.02 given answered'."),
-]
 Goals = Annotated[list[str], typer.Option(help="A free objective; repeat or separate by commas.")]
-Delta = Annotated[float, typer.Option(help="Probability with which some limit may be broken.")]
 MethodName = Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")]
 PValue = Annotated[str, typer.Option("--p-value", help=f"One of: {', '.join(NAMES)}.")]
 Seed = Annotated[int, typer.Option(help="Of the random split.")]
-Configs = Annotated[str, typer.Option("--config-columns", help="Columns of the settings, separated by commas.")]
-Example = Annotated[str, typer.Option("--example-column", help="Column that names the examples.")]
-Groups = Annotated[str, typer.Option("--group-columns", help="Columns with a group of each example.")]
-BoundsOption = Annotated[list[str], typer.Option("--bounds", help="Range of a loss, as 'gain=-1,1'.")]
-Binary = Annotated[str, typer.Option(help="Loss columns to declare 0/1 although stored as decimals.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Out = Annotated[Path | None, typer.Option(help="File to write.")]
 
 
-def parse_problem(
-    limits: list[str], minimize: list[str], maximize: list[str], delta: float, p_value: str
-) -> rf.Problem:
-    parsed = [rf.Limit.parse(text, p_value=p_value) for text in limits]
-    return rf.Problem(
-        parsed,
-        [n for text in minimize for n in parse_names(text)],
-        [n for text in maximize for n in parse_names(text)],
-        delta,
-    )
+@dataclass(frozen=True, slots=True)
+class ProblemOptions:
+    """What must hold, and what should be as good as possible."""
 
+    limit: Annotated[
+        list[str],
+        typer.Option("--limit", help="'error <= 0.05', 'error <= 0.15 per label', 'error <= 0.02 given answered'."),
+    ]
+    minimize: Goals = field(default_factory=list)
+    maximize: Goals = field(default_factory=list)
+    delta: Annotated[float, typer.Option(help="Probability with which some limit may be broken.")] = 0.1
 
-def make_layout(configs: str, example: str, groups: str) -> Layout:
-    return Layout(tuple(parse_names(configs)), example or None, tuple(parse_names(groups)))
-
-
-def read(path: Path, problem: Any, layout: Layout, bounds: list[str], binary: str, *, quiet: bool) -> rf.LossTable:
-    """The table, with a statement of what was detected."""
-    table, found = read_table(path, problem, layout, parse_bounds(bounds), parse_names(binary))
-    if not quiet:
-        console = make_console()
-        console.print(
-            f"{path.name}: {table.n_configs:,} settings x {table.n_examples:,} examples", markup=False, style="dim"
+    def problem(self, p_value: str = "auto") -> rf.Problem:
+        return rf.Problem(
+            [rf.Limit.parse(text, p_value=p_value) for text in self.limit],
+            [name for text in self.minimize for name in parse_names(text)],
+            [name for text in self.maximize for name in parse_names(text)],
+            self.delta,
         )
-        if found is not None:
-            console.print(f"columns: {found}", markup=False, style="dim")
-        for name in problem.losses if problem else ():
-            if not table.is_binary(name) and table.looks_binary(name):
-                console.print(
-                    f"hint: can '{name}' only ever be 0 or 1? Then --binary {shlex.quote(name)} allows the exact test.",
-                    markup=False,
-                )
-    return table
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutOptions:
+    """What the columns of a long table mean."""
+
+    config_columns: Annotated[
+        str, typer.Option("--config-columns", help="Columns of the settings, separated by commas.")
+    ] = ""
+    example_column: Annotated[str, typer.Option("--example-column", help="Column that names the examples.")] = ""
+    group_columns: Annotated[str, typer.Option("--group-columns", help="Columns with a group of each example.")] = ""
+
+    def layout(self) -> Layout:
+        configs, groups = parse_names(self.config_columns), parse_names(self.group_columns)
+        return Layout(tuple(configs), self.example_column or None, tuple(groups))
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions(LayoutOptions):
+    """What the columns mean, and what kinds of losses they hold."""
+
+    bounds: Annotated[list[str], typer.Option("--bounds", help="Range of a loss, as 'gain=-1,1'.")] = field(
+        default_factory=list
+    )
+    binary: Annotated[str, typer.Option(help="Loss columns to declare 0/1 although stored as decimals.")] = ""
+
+    def read(self, path: Path, problem: rf.Problem | None, *, quiet: bool) -> rf.LossTable:
+        """The table, with a statement of what was detected."""
+        declared, binary = parse_bounds(self.bounds), parse_names(self.binary)
+        table, found = read_table(path, problem, self.layout(), declared, binary)
+        if not quiet:
+            _say_what_was_read(path, table, found, problem)
+        return table
+
+
+def _say_what_was_read(path: Path, table: rf.LossTable, found: Layout | None, problem: rf.Problem | None) -> None:
+    console = make_console()
+    console.print(
+        f"{path.name}: {table.n_configs:,} settings x {table.n_examples:,} examples", markup=False, style="dim"
+    )
+    if found is not None:
+        console.print(f"columns: {found}", markup=False, style="dim")
+    for name in problem.losses if problem else ():
+        if not table.is_binary(name) and table.looks_binary(name):
+            console.print(
+                f"hint: can '{name}' only ever be 0 or 1? Then --binary {shlex.quote(name)} allows the exact test.",
+                markup=False,
+            )
 
 
 def parse_bounds(texts: list[str]) -> dict[str, tuple[float, float]]:

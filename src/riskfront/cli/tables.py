@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,47 +14,34 @@ import typer
 import riskfront as rf
 from riskfront import files
 from riskfront.certificate import NEVER_GUARANTEED
+from riskfront.cli.groups import grouped
 from riskfront.cli.options import (
-    Binary,
-    BoundsOption,
-    Configs,
-    Delta,
-    Example,
-    Goals,
-    Groups,
     Json,
-    Limits,
+    LayoutOptions,
     MethodName,
     Out,
+    ProblemOptions,
     PValue,
     Seed,
     TableFile,
-    make_layout,
+    TableOptions,
     must_be_writable,
     parse_names,
     parse_number,
-    parse_problem,
-    read,
     show,
 )
 from riskfront.methods import METHODS
 from riskfront.terminal import make_console, show_frame, show_table
 
 
+@grouped
 def calibrate(
     table: TableFile,
-    limit: Limits,
-    minimize: Goals = [],  # noqa: B006
-    maximize: Goals = [],  # noqa: B006
-    delta: Delta = 0.1,
+    wanted: ProblemOptions,
+    columns: TableOptions,
     method: MethodName = "pareto-testing",
     p_value: PValue = "auto",
     seed: Seed = 0,
-    config_columns: Configs = "",
-    example_column: Example = "",
-    group_columns: Groups = "",
-    bounds: BoundsOption = [],  # noqa: B006
-    binary: Binary = "",
     out: Out = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     alphas: Annotated[str, typer.Option(help="Other numbers for the first limit, for the frontier on the page.")] = "",
@@ -62,20 +49,10 @@ def calibrate(
 ) -> int:
     """Find a setting for which all limits hold together, with proof."""
     must_be_writable(out, report, inputs=[table])
-    problem = parse_problem(limit, minimize, maximize, delta, p_value)
-    losses = read(
-        table, problem, make_layout(config_columns, example_column, group_columns), bounds, binary, quiet=as_json
-    )
-    certificate = replace(
-        rf.calibrate(losses, problem, method=method, seed=seed),
-        source={
-            "config_columns": config_columns,
-            "example_column": example_column,
-            "group_columns": group_columns,
-            "bounds": bounds,
-            "binary": binary,
-        },
-    )
+    problem = wanted.problem(p_value)
+    losses = columns.read(table, problem, quiet=as_json)
+    certificate = rf.calibrate(losses, problem, method=method, seed=seed)
+    certificate = replace(certificate, source=asdict(columns))
     if out is not None:
         certificate.save(out)
     if report is not None:
@@ -86,14 +63,11 @@ def calibrate(
     return 0 if certificate and certificate.guaranteed else 1
 
 
+@grouped
 def verify(
     certificate: Annotated[Path, typer.Argument(help="A certificate, as JSON.")],
     table: TableFile,
-    config_columns: Configs = "",
-    example_column: Example = "",
-    group_columns: Groups = "",
-    bounds: BoundsOption = [],  # noqa: B006
-    binary: Binary = "",
+    columns: TableOptions,
     as_json: Json = False,
 ) -> int:
     """Recompute a certificate from the data and say whether it matches."""
@@ -101,14 +75,8 @@ def verify(
     if claimed.seed is None and table.is_dir():  # the store of tune
         return _say(rf.verify(claimed, table), as_json)
     was = claimed.source or {}  # read the table as it was read then, unless told otherwise
-    layout = make_layout(
-        config_columns or was.get("config_columns", ""),
-        example_column or was.get("example_column", ""),
-        group_columns or was.get("group_columns", ""),
-    )
-    losses = read(
-        table, claimed.problem, layout, bounds or was.get("bounds", []), binary or was.get("binary", ""), quiet=as_json
-    )
+    as_then = {name: now or was.get(name, now) for name, now in asdict(columns).items()}
+    losses = TableOptions(**as_then).read(table, claimed.problem, quiet=as_json)
     return _say(rf.verify(claimed, losses), as_json)
 
 
@@ -127,18 +95,17 @@ def _say(differences: list[str], as_json: bool) -> int:
     return 1 if differences else 0
 
 
+@grouped
 def inspect(
     file: Annotated[Path, typer.Argument(help="A certificate (JSON) or a table.")],
-    config_columns: Configs = "",
-    example_column: Example = "",
-    group_columns: Groups = "",
+    columns: LayoutOptions,
     as_json: Json = False,
 ) -> int:
     """Show what is in a certificate or a table."""
     if file.suffix.lower() == ".json":
         show(rf.Certificate.load(file), as_json)
         return 0
-    losses = read(file, None, make_layout(config_columns, example_column, group_columns), [], "", quiet=as_json)
+    losses = TableOptions(**asdict(columns)).read(file, None, quiet=as_json)
     if as_json:
         found = {"settings": losses.n_configs, "examples": losses.n_examples, "setting_columns": losses.config_names}
         print(json.dumps({**found, "losses": losses.loss_names, "groups": losses.group_names, "sha256": losses.sha256}))
@@ -147,32 +114,24 @@ def inspect(
     return 0
 
 
+@grouped
 def trials(
     table: TableFile,
-    limit: Limits,
-    minimize: Goals = [],  # noqa: B006
-    maximize: Goals = [],  # noqa: B006
-    delta: Delta = 0.1,
+    wanted: ProblemOptions,
+    columns: TableOptions,
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(METHODS),
     p_values: Annotated[str, typer.Option("--p-values", help="p-values to compare, separated by commas.")] = "auto",
     alphas: Annotated[str, typer.Option(help="Numbers for the first limit, separated by commas.")] = "",
     trials: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 100,
     calibration: Annotated[float, typer.Option(help="Calibration examples: a number, or a share below 1.")] = 0.5,
     seed: Seed = 0,
-    config_columns: Configs = "",
-    example_column: Example = "",
-    group_columns: Groups = "",
-    bounds: BoundsOption = [],  # noqa: B006
-    binary: Binary = "",
     out: Out = None,
     as_json: Json = False,
 ) -> int:
     """Calibrate on many random splits and see how each method does on the rest."""
     must_be_writable(out, inputs=[table])
-    problem = parse_problem(limit, minimize, maximize, delta, "auto")
-    losses = read(
-        table, problem, make_layout(config_columns, example_column, group_columns), bounds, binary, quiet=as_json
-    )
+    problem = wanted.problem()
+    losses = columns.read(table, problem, quiet=as_json)
     results = rf.experiment.run(
         losses,
         problem,
@@ -206,7 +165,8 @@ def trials(
         show_frame(console, f"Means over {trials} random splits, on held-out data", shown)
         console.print(
             f"certified: share of splits with a certified setting; risks and objectives are means over those alone.\n"
-            f"violated: share of all splits in which the chosen setting breaks a limit on held-out data; {delta:g} is allowed.",
+            f"violated: share of all splits in which the chosen setting breaks a limit on held-out data; "
+            f"{problem.delta:g} is allowed.",
             markup=False,
         )
         if unguarded:
@@ -214,32 +174,24 @@ def trials(
     return 0
 
 
+@grouped
 def frontier(
     table: TableFile,
-    limit: Limits,
+    wanted: ProblemOptions,
     alphas: Annotated[str, typer.Option(help="Numbers for the first limit, separated by commas.")],
-    minimize: Goals = [],  # noqa: B006
-    maximize: Goals = [],  # noqa: B006
-    delta: Delta = 0.1,
+    columns: TableOptions,
     method: MethodName = "pareto-testing",
     p_value: PValue = "auto",
     seed: Seed = 0,
-    config_columns: Configs = "",
-    example_column: Example = "",
-    group_columns: Groups = "",
-    bounds: BoundsOption = [],  # noqa: B006
-    binary: Binary = "",
     out: Out = None,
     as_json: Json = False,
 ) -> int:
     """The certified settings for a whole list of limits (each alpha by itself)."""
     must_be_writable(out, inputs=[table])
-    problem = parse_problem(limit, minimize, maximize, delta, p_value)
-    losses = read(
-        table, problem, make_layout(config_columns, example_column, group_columns), bounds, binary, quiet=as_json
-    )
-    wanted = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
-    found = rf.frontier(losses, problem, wanted, method=method, seed=seed)
+    problem = wanted.problem(p_value)
+    losses = columns.read(table, problem, quiet=as_json)
+    numbers = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
+    found = rf.frontier(losses, problem, numbers, method=method, seed=seed)
     if out is not None:
         with files.written_whole(out) as temporary:
             found.to_csv(temporary, index=False)

@@ -1,0 +1,75 @@
+"""Options that several commands of the adaptive Transformer share, and what they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from riskfront.cli.options import Goals, MethodName, ProblemOptions, PValue, parse_number
+from riskfront.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from riskfront.transformers import Grid, Training
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions(ProblemOptions):
+    """What the thresholds must keep, and how they are looked for."""
+
+    minimize: Goals = field(default_factory=lambda: ["relative_cost"])
+    p_value: PValue = "auto"
+    method: MethodName = "pareto-testing"
+    search: Annotated[str, typer.Option(help="grid, random, optuna, parego or guided.")] = "grid"
+    budget: Annotated[int, typer.Option(min=1, help="Settings to try, if the search is not the grid.")] = 200
+
+    def strategy(self) -> dict[str, Any]:
+        return {"method": self.method, "search": self.search, "budget": self.budget}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOptions:
+    """How a model is fine-tuned and gets its heads."""
+
+    epochs: Annotated[int, typer.Option(min=1, help="Of fine-tuning.")] = 1
+    learning_rate: Annotated[float, typer.Option(help="Of fine-tuning.")] = 5e-5
+    early_layers: Annotated[
+        float, typer.Option(min=0, help="Weight on early layers in fine-tuning: exits get better.")
+    ] = 0.0
+    max_length: Annotated[int, typer.Option(help="Tokens of a text that are read.")] = 128
+    token_rows: Annotated[int, typer.Option(min=1, help="Rows that token predictors learn from.")] = 4000
+
+    def training(self, seed: int) -> Training:
+        from riskfront.transformers import FineTuning, HeadTraining, Training
+
+        return Training(
+            FineTuning(self.epochs, learning_rate=self.learning_rate, early_layers=self.early_layers),
+            heads=HeadTraining(token_rows=self.token_rows),
+            max_length=self.max_length,
+            seed=seed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GridOptions:
+    """How many thresholds of each kind there are."""
+
+    head_thresholds: Annotated[int, typer.Option(min=1, help="Head thresholds; 1 for no head pruning.")] = 18
+    token_thresholds: Annotated[int, typer.Option(min=1, help="Token thresholds; 1 for no token pruning.")] = 20
+    exit_thresholds: Annotated[int, typer.Option(min=1, help="Exit thresholds; 1 for no early exit.")] = 18
+    abstain: Annotated[
+        str, typer.Option(help="Values of lambda, such as 0,0.8,0.9: no answer below that probability.")
+    ] = "0"
+
+    def grid(self) -> Grid:
+        from riskfront.transformers import Grid
+
+        return Grid(self.head_thresholds, self.token_thresholds, self.exit_thresholds, _numbers(self.abstain))
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    values = tuple(sorted({parse_number(part, "--abstain") for part in text.split(",") if part.strip()}))
+    if not values or not all(0 <= value <= 1 for value in values):
+        raise InvalidInputError(f"--abstain must hold numbers from 0 to 1, such as 0,0.8,0.9; got {text!r}.")
+    return values
