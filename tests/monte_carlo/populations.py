@@ -8,10 +8,12 @@ With ``safe=False`` every setting is null.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import riskfront as rf
 from tests.tables import grid_configs
@@ -30,6 +32,19 @@ class Population:
     problem: rf.Problem
     calibration: int
     p_values: tuple[str, ...]
+
+    def trials(self, methods: Sequence[Any], p_value: str, trials: int, seed: int) -> pd.DataFrame:
+        """What each method does on many samples from the population, judged by the whole of it."""
+        return rf.experiment.run(
+            self.table,
+            self.problem,
+            methods=methods,
+            p_values=[p_value],
+            trials=trials,
+            calibration=self.calibration,
+            replace=True,
+            seed=seed,
+        )
 
 
 def risks(alpha: float, safe: bool = True) -> np.ndarray:

@@ -20,16 +20,7 @@ TRIALS = 600
 
 
 def measured(world: Population, *methods: object, p_value: str = "as given", trials: int = TRIALS) -> pd.DataFrame:
-    return experiment.run(
-        world.table,
-        world.problem,
-        methods=methods,
-        p_values=[p_value],
-        trials=trials,
-        calibration=world.calibration,
-        replace=True,
-        seed=99,
-    )
+    return world.trials(methods, p_value, trials, seed=99)
 
 
 @dataclass(frozen=True)

@@ -49,16 +49,7 @@ def caught(found: pd.DataFrame, delta: float = 0.1) -> list[str]:
 @pytest.mark.parametrize(("name", "p_value"), CASES)
 def test_misses_at_most_delta(name: str, p_value: str) -> None:
     world = population(name)
-    found = rf.experiment.run(
-        world.table,
-        world.problem,
-        methods=METHODS,
-        p_values=[p_value],
-        trials=TRIALS,
-        calibration=world.calibration,
-        replace=True,
-        seed=len(name),
-    )
+    found = world.trials(METHODS, p_value, TRIALS, seed=len(name))
     assert len(found) == TRIALS * len(METHODS)
     assert caught(found) == []
     if "all null" not in name:
