@@ -17,22 +17,21 @@ from riskfront.errors import InvalidInputError
 from riskfront.evidence import Evidence
 from riskfront.methods import Method, Plan, make_method, parameters
 from riskfront.problem import Problem
+from riskfront.sources import Data, as_table
 from riskfront.table import LossTable
 from riskfront.version import __version__
 
 
-def calibrate(
-    table: LossTable, problem: Problem, *, method: str | Method = "pareto-testing", seed: int = 0
-) -> Certificate:
+def calibrate(table: Data, problem: Problem, *, method: str | Method = "pareto-testing", seed: int = 0) -> Certificate:
     """Split the examples, plan on one part, test on the other, and certify.
 
     Args:
-        table: the losses of all settings.
+        table: the losses of all settings: a LossTable, a LossStore, or the path of a file or store.
         problem: limits, objectives and delta.
         method: a method or its name.
         seed: of the random split into opt and test examples.
     """
-    chosen = make_method(method)
+    chosen, table = make_method(method), as_table(table, problem)
     opt, test = table.split(chosen.opt_fraction, seed=seed)
     plan = chosen.plan(opt, problem)
     return replace(_certificate(plan, test, problem), seed=seed, data_sha256=table.sha256)
@@ -84,7 +83,7 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
 
 
 def frontier(
-    table: LossTable,
+    table: Data,
     problem: Problem,
     alphas: Sequence[float | Sequence[float]],
     *,
@@ -99,7 +98,7 @@ def frontier(
     if len(alphas) == 0:
         raise InvalidInputError("a frontier must have at least one alpha; got none.")
     planner = make_method(method)
-    opt, test = table.split(planner.opt_fraction, seed=seed)
+    opt, test = as_table(table, problem).split(planner.opt_fraction, seed=seed)
     rows = []
     for alpha in alphas:
         stricter = problem.at(alpha)

@@ -21,6 +21,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.evidence import Evidence
 from riskfront.methods import METHODS, Method, make_method, parameters
 from riskfront.problem import Problem
+from riskfront.sources import Data, as_table
 from riskfront.sums import SINGLE_THREADED
 from riskfront.table import LossTable
 
@@ -29,7 +30,7 @@ _BATCH = 100  # trials whose sums are computed together
 
 
 def run(
-    table: LossTable,
+    table: Data,
     problem: Problem,
     *,
     methods: Sequence[str | Method] = tuple(METHODS),
@@ -43,7 +44,7 @@ def run(
     """Calibrate again and again on random parts of a table, and look at the rest.
 
     Args:
-        table: losses of all settings on all examples.
+        table: losses of all settings on all examples: a LossTable, a LossStore, or the path of a file or store.
         problem: limits, objectives and delta.
         methods: methods or their names.
         alphas: numbers for the first limit, or tuples with one for each limit; by default those of the problem.
@@ -64,6 +65,7 @@ def run(
         raise InvalidInputError(
             "an experiment must have at least one method, alpha, p-value and trial; got none of one of them."
         )
+    table = as_table(table, problem)
     size = _calibration_size(table, calibration, replace)
     planners = [make_method(method) for method in methods]
     labels = _labels(planners)

@@ -44,7 +44,7 @@ def read_table(
                 "a saved table carries its own bounds and types; bounds and binary are for long tables."
             )
         return LossTable.load(path), None
-    if "://" in str(path) or Path(path).is_dir():
+    if "://" in os.fspath(path) or Path(path).is_dir():
         from riskfront.store import LossStore  # needs the extra "store"
 
         return LossStore(path).table(bounds=bounds or None), None

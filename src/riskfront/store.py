@@ -187,13 +187,14 @@ class LossStore:
             configs: which settings; by default all, in an order that does not depend on who wrote them when.
             lazy: leave the losses in the store and read them a block at a time; by default for more than 1 GB. The SHA-256 of
                 a row is then compared with its losses when it is tested, and by ``verify``, not when it is only planned over.
-            bounds: instead of those that the store was made with.
+            bounds: of some losses, instead of those that the store was made with.
         """
         markers = self._chosen(configs)
         types = {name: common_type([m.losses[name] for m in markers]) for name in markers[0].losses}
         size = sum(np.dtype(kind).itemsize for kind in types.values()) * len(markers) * self.n_examples
         settings = [dict(marker.config) for marker in markers]
-        limits = self._header.bounds if bounds is None else {name: (low, high) for name, (low, high) in bounds.items()}
+        declared = {**self._header.bounds, **(bounds or {})}
+        limits = {name: (low, high) for name, (low, high) in declared.items()}
         lazy = size > _LAZY_BYTES if lazy is None else lazy
         columns = {name: self._column(name, kind, markers, limits, trusting=lazy) for name, kind in types.items()}
         if lazy:

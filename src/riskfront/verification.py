@@ -14,29 +14,31 @@ from riskfront.errors import InvalidInputError, StoreError
 from riskfront.methods import make_method
 from riskfront.outcome import Outcome
 from riskfront.progress import ProgressBar
+from riskfront.sources import Data, as_table, is_store
 from riskfront.space import Config
 from riskfront.store import LossStore
 from riskfront.table import LossTable
 from riskfront.tuning import certify_along
 
 
-def verify(certificate: Certificate, data: LossTable | str | os.PathLike[str]) -> list[str]:
+def verify(certificate: Certificate, data: Data) -> list[str]:
     """Recompute a certificate from the data, all of them; what does not match, in words. Empty: it matches.
 
     Args:
         certificate: made by ``calibrate``, or by ``tune`` with a store.
-        data: the table that ``calibrate`` had, or the path or URL of a store of ``evaluate`` or ``tune``.
+        data: what ``calibrate`` had: a table, a store of ``evaluate``, or the path of either; or the path or URL of the store
+            of ``tune``. Settings that a store got since are left out.
     """
     if certificate.seed is None:
-        if isinstance(data, LossTable):
+        if not isinstance(data, str | os.PathLike):
             raise InvalidInputError(
-                "a table must be what calibrate made the certificate of; this one has no seed, so tune or certify made it. "
+                "these data must be what calibrate made the certificate of; it has no seed, so tune or certify made it. "
                 "From tune: give the path of its store, verify(certificate, 'run.zarr'). "
                 "From certify: certify again and compare."
             )
         again = _tuned_again(certificate, os.fspath(data).rstrip("/"))
     else:
-        table = data if isinstance(data, LossTable) else LossStore(data).table()
+        table = _table_then(certificate, data)
         table.check()
         if table.sha256 != certificate.data_sha256:
             return [f"the data differ: SHA-256 {table.sha256[:16]}... instead of {certificate.data_sha256[:16]}..."]
@@ -51,20 +53,38 @@ def verify(certificate: Certificate, data: LossTable | str | os.PathLike[str]) -
     ]
 
 
+def _table_then(certificate: Certificate, data: Data) -> LossTable:
+    """The table. A store gives the settings that the certificate was made of, in their order then, with its bounds."""
+    store = LossStore(data) if isinstance(data, str | os.PathLike) and is_store(data) else data
+    if not isinstance(store, LossStore):
+        return as_table(data, certificate.problem)
+    return store.table(_searched(certificate), bounds=_bounds(certificate))
+
+
+def _bounds(certificate: Certificate) -> dict[str, tuple[float, float]]:
+    return {name: (low, high) for name, (low, high) in certificate.loss_bounds.items()}
+
+
+def _searched(certificate: Certificate) -> list[Config] | None:
+    """The settings that were planned over, in their order, which ties on the front depend on."""
+    if certificate.explored is None:
+        return None
+    columns = [certificate.explored[column] for column in certificate.setting_columns.values()]
+    names = list(certificate.setting_columns)
+    return [
+        {name: plain(value) for name, value in zip(names, values, strict=True)} for values in zip(*columns, strict=True)
+    ]
+
+
 def _tuned_again(certificate: Certificate, url: str) -> Certificate:
     """Plan on the opt part of a store of tune and test on its test part, from what is there, without the user's function."""
-    if certificate.explored is None:
+    configs = _searched(certificate)
+    if configs is None:
         raise InvalidInputError(
             "a store can only recompute a certificate of tune, which names the settings it searched; this one names none."
         )
     opt_rows, test_rows = LossStore(f"{url}/opt"), LossStore(f"{url}/test")
-    columns = [certificate.explored[column] for column in certificate.setting_columns.values()]
-    names = list(certificate.setting_columns)
-    # in the order of the search, which ties on the front depend on
-    configs: list[Config] = [
-        {name: plain(value) for name, value in zip(names, values, strict=True)} for values in zip(*columns, strict=True)
-    ]
-    opt = opt_rows.table(configs)
+    opt = opt_rows.table(configs, bounds=_bounds(certificate))
     opt.check()
     plan = make_method(certificate.method, **certificate.parameters).plan(opt, certificate.problem)
     bar = ProgressBar("verifying", len(plan), 0, False)

@@ -21,7 +21,10 @@ from riskfront.p_values import NAMES
 from riskfront.terminal import make_console, show_certificate
 
 TableFile = Annotated[
-    Path, typer.Argument(help="Losses: long Parquet or CSV (a row a setting and example), or a saved table.")
+    str,
+    typer.Argument(
+        help="Losses: long Parquet or CSV (a row a setting and example), a saved table, or the folder or URL of a store."
+    ),
 ]
 Goals = Annotated[list[str], typer.Option(help="A free objective; repeat or separate by commas.")]
 MethodName = Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")]
@@ -76,7 +79,7 @@ class TableOptions(LayoutOptions):
     )
     binary: Annotated[str, typer.Option(help="Loss columns to declare 0/1 although stored as decimals.")] = ""
 
-    def read(self, path: Path, problem: rf.Problem | None, *, quiet: bool) -> rf.LossTable:
+    def read(self, path: str, problem: rf.Problem | None, *, quiet: bool) -> rf.LossTable:
         """The table, with a statement of what was detected."""
         declared, binary = parse_bounds(self.bounds), parse_names(self.binary)
         table, found = read_table(path, problem, self.layout(), declared, binary)
@@ -85,10 +88,10 @@ class TableOptions(LayoutOptions):
         return table
 
 
-def _say_what_was_read(path: Path, table: rf.LossTable, found: Layout | None, problem: rf.Problem | None) -> None:
+def _say_what_was_read(path: str, table: rf.LossTable, found: Layout | None, problem: rf.Problem | None) -> None:
     console = make_console()
     console.print(
-        f"{path.name}: {table.n_configs:,} settings x {table.n_examples:,} examples", markup=False, style="dim"
+        f"{Path(path).name}: {table.n_configs:,} settings x {table.n_examples:,} examples", markup=False, style="dim"
     )
     if found is not None:
         console.print(f"columns: {found}", markup=False, style="dim")
@@ -122,12 +125,12 @@ def parse_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def must_be_writable(*paths: Path | None, inputs: Sequence[Path] = ()) -> None:
+def must_be_writable(*paths: Path | None, inputs: Sequence[str | Path] = ()) -> None:
     """Say before the work, not after it, that a result could not be written, or would overwrite an input."""
     outputs = [path for path in paths if path is not None]
     for path in outputs:
         files.check_writable(path)
-    taken = [path.resolve() for path in (*inputs, *outputs)]
+    taken = [Path(path).resolve() for path in (*inputs, *outputs)]
     for path in outputs:
         if taken.count(path.resolve()) > 1:
             raise InvalidInputError(

@@ -31,6 +31,7 @@ from riskfront.cli.options import (
     show,
 )
 from riskfront.methods import METHODS
+from riskfront.sources import is_store
 from riskfront.terminal import make_console, show_frame, show_table
 
 
@@ -72,7 +73,7 @@ def verify(
 ) -> int:
     """Recompute a certificate from the data and say whether it matches."""
     claimed = rf.Certificate.load(certificate)
-    if claimed.seed is None and table.is_dir():  # the store of tune
+    if is_store(table):  # of evaluate, or of tune
         return _say(rf.verify(claimed, table), as_json)
     was = claimed.source or {}  # read the table as it was read then, unless told otherwise
     as_then = {name: now or was.get(name, now) for name, now in asdict(columns).items()}
@@ -97,12 +98,12 @@ def _say(differences: list[str], as_json: bool) -> int:
 
 @grouped
 def inspect(
-    file: Annotated[Path, typer.Argument(help="A certificate (JSON) or a table.")],
+    file: Annotated[str, typer.Argument(help="A certificate (JSON), a table or a store.")],
     columns: LayoutOptions,
     as_json: Json = False,
 ) -> int:
     """Show what is in a certificate or a table."""
-    if file.suffix.lower() == ".json":
+    if Path(file).suffix.lower() == ".json":
         show(rf.Certificate.load(file), as_json)
         return 0
     losses = TableOptions(**asdict(columns)).read(file, None, quiet=as_json)
