@@ -126,3 +126,24 @@ def test_a_store_of_another_task(tmp_path: Path) -> None:
     filled = tmp_path / "grid.zarr"
     assert riskfront("evaluate", path, "--grid", "--points", 2, "--store", filled).returncode == 0
     is_one_line(riskfront(*tune[:-1], filled), ["is a store of evaluate; tune needs one of its own"])
+
+
+def test_another_function_another_space_and_bounds(tmp_path: Path) -> None:
+    path = task(tmp_path, HEAD.replace("def good", "def model").replace("1 - config", "2 - 2 * config"))
+    (tmp_path / "space.toml").write_text('[space.t]\ntype = "float"\nlow = 0.0\nhigh = 0.5\n')
+    options = ["--space", tmp_path / "space.toml", "--bounds", "cost=0,2", "--budget", "5"]
+    done = riskfront("evaluate", f"{path}:model", *options, "--search", "random", "--out", tmp_path / "losses.zarr")
+    assert done.returncode == 0, done.stderr
+    table = rf.LossStore(tmp_path / "losses.zarr").table()
+    assert table.config_names == ["t"]
+    assert table.n_configs == 5
+    assert table.configs["t"].max() <= 0.5
+    assert table.bounds("cost") == (0, 2)
+    limits = ["--limit", "error <= 0.3", "--limit", "cost <= 1.9", "--minimize", "cost"]
+    tuned = riskfront("tune", f"{path}:model", *options, "--search", "random", *limits)
+    assert tuned.returncode == 0, (tuned.stdout, tuned.stderr)
+    trials = riskfront("trials", tmp_path / "losses.zarr", *limits, "--methods", "pareto-testing", "--trials", "2")
+    assert trials.returncode == 0, trials.stderr
+    is_one_line(riskfront("evaluate", f"{path}:nothing", "--store", tmp_path / "no.zarr"), ["defines no nothing"])
+    learning = riskfront("evaluate", f"{path}:model", "--search", "optuna", "--store", tmp_path / "no.zarr")
+    is_one_line(learning, ["without a look at losses", "riskfront tune"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -14,15 +15,31 @@ import typer
 
 import riskfront as rf
 from riskfront.cli.groups import grouped
-from riskfront.cli.options import Json, MethodName, Out, ProblemOptions, PValue, Seed, must_be_writable, show
+from riskfront.cli.options import (
+    Json,
+    MethodName,
+    Out,
+    ProblemOptions,
+    PValue,
+    Seed,
+    must_be_writable,
+    parse_bounds,
+    show,
+)
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.terminal import make_console
 
 TaskFile = Annotated[
-    Path,
-    typer.Argument(help="A Python file that defines losses, examples and space, and optionally groups and bounds."),
+    str,
+    typer.Argument(
+        help="A Python file that defines losses, examples and space, and optionally groups and bounds. "
+        "task.py:NAME when the function is called NAME instead of losses."
+    ),
 ]
+SpaceFile = Annotated[Path | None, typer.Option("--space", help="TOML file of a space, instead of the task's own.")]
+BoundsOption = Annotated[list[str], typer.Option("--bounds", help="Range of a loss, as 'gain=-1,1'.")]
 Jobs = Annotated[int, typer.Option("--n-jobs", help="Settings evaluated at a time.")]
+_BLIND = ("random", "grid")  # strategies that never look at a loss
 StoreOption = Annotated[
     str, typer.Option(help="Folder or URL of a store; the same command later goes on where it was.")
 ]
@@ -39,26 +56,28 @@ def tune(
     seed: Seed = 0,
     n_jobs: Jobs = 1,
     store: StoreOption = "",
+    space: SpaceFile = None,
+    bounds: BoundsOption = [],  # noqa: B006 - Typer's way to say that an option may be repeated or left out
     out: Out = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     as_json: Json = False,
 ) -> int:
     """Search settings of a model on one part of its examples, certify on the other."""
-    must_be_writable(out, report, inputs=[task])
+    given = _Task.load(task, space, bounds)
+    must_be_writable(out, report, inputs=[given.path])
     problem = wanted.problem(p_value)
-    module = _load(task)
     certificate = rf.tune(
-        _needed(module, "losses", task),
-        _needed(module, "examples", task),
-        _needed(module, "space", task),
+        given.losses,
+        given.examples,
+        given.space,
         problem,
         search=search,
         budget=budget,
         n_jobs=n_jobs,
         store=store or None,
         seed=seed,
-        groups=getattr(module, "groups", None),
-        bounds=getattr(module, "bounds", None),
+        groups=given.groups,
+        bounds=given.bounds,
         method=method,
         progress=False if as_json else None,
     )
@@ -72,30 +91,34 @@ def tune(
 
 def evaluate(
     task: TaskFile,
-    store: Annotated[str, typer.Option(help="Folder or URL of the store to fill.")],
-    grid: Annotated[bool, typer.Option("--grid", help="Evaluate a full grid of the space.")] = False,
+    store: Annotated[str, typer.Option("--store", "--out", help="Folder or URL of the store to fill.")],
+    search: Annotated[str, typer.Option(help="random (quasi-random settings) or grid (a full grid).")] = "random",
+    grid: Annotated[bool, typer.Option("--grid", help="The same as --search grid.")] = False,
     points: Annotated[int, typer.Option(min=1, help="Values of each numeric dimension of the grid.")] = 10,
-    budget: Annotated[int, typer.Option(min=1, help="Without --grid: how many quasi-random settings.")] = 200,
+    budget: Annotated[int, typer.Option(min=1, help="How many quasi-random settings.")] = 200,
     n_jobs: Jobs = 1,
     seed: Seed = 0,
+    space: SpaceFile = None,
+    bounds: BoundsOption = [],  # noqa: B006 - Typer's way to say that an option may be repeated or left out
     skip_errors: Annotated[
         bool, typer.Option("--skip-errors", help="Leave out settings at which losses fails.")
     ] = False,
 ) -> int:
     """Fill a store with the losses of many settings; then: riskfront calibrate STORE."""
-    module = _load(task)
-    space = _needed(module, "space", task)
-    if not isinstance(space, rf.Space):
-        raise InvalidInputError(f"space must be a Space; got {type(space).__name__}.")
-    configs = space.grid(points) if grid else _spread(space, budget, seed)
+    if search not in _BLIND:
+        raise InvalidInputError(
+            f"evaluate must choose its settings without a look at losses, by --search random or grid; got {search!r}. It runs "
+            "all examples, also those that calibrate will test on. For a search that learns: riskfront tune."
+        )
+    given = _Task.load(task, space, bounds)
     table = rf.evaluate(
-        _needed(module, "losses", task),
-        _needed(module, "examples", task),
-        configs,
+        given.losses,
+        given.examples,
+        given.space.grid(points) if grid or search == "grid" else _spread(given.space, budget, seed),
         store=store,
         n_jobs=n_jobs,
-        groups=getattr(module, "groups", None),
-        bounds=getattr(module, "bounds", None),
+        groups=given.groups,
+        bounds=given.bounds,
         on_error="skip" if skip_errors else "raise",
     )
     make_console().print(f"{table.n_configs:,} settings x {table.n_examples:,} examples in {store}", markup=False)
@@ -107,6 +130,30 @@ def demo(out_dir: Annotated[Path, typer.Option(help="Directory for the results."
     from riskfront.demo import run_demo  # trains models with scikit-learn
 
     return run_demo(out_dir, make_console())
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What the user's file defines, or options instead of it."""
+
+    path: Path
+    losses: Any
+    examples: Any
+    space: rf.Space
+    groups: Any
+    bounds: dict[str, tuple[float, float]]
+
+    @classmethod
+    def load(cls, text: str, space_file: Path | None, bounds: list[str]) -> _Task:
+        name, colon, function = text.rpartition(":")
+        path = Path(name if colon and function.isidentifier() else text)
+        module = _load(path)
+        losses = _needed(module, function if path.name != Path(text).name else "losses", path)
+        space = rf.Space.from_toml(space_file) if space_file is not None else _needed(module, "space", path)
+        if not isinstance(space, rf.Space):
+            raise InvalidInputError(f"space must be a Space; got {type(space).__name__}.")
+        declared = {**(getattr(module, "bounds", None) or {}), **parse_bounds(bounds)}
+        return cls(path, losses, _needed(module, "examples", path), space, getattr(module, "groups", None), declared)
 
 
 def _load(path: Path) -> ModuleType:
@@ -138,6 +185,6 @@ def _needed(module: ModuleType, name: str, path: Path) -> Any:
 
 
 def _spread(space: Any, budget: int, seed: int) -> list[dict[str, Any]]:
-    from riskfront.search import make_search
+    from riskfront.search import make_search  # takes a while
 
     return make_search("random", space, objectives=["none"], seed=seed, budget=budget).ask(budget)
