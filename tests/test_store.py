@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import riskfront as rf
+from riskfront import store_header
+from riskfront.blobs import Blobs
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.space import config_id
 from riskfront.store import LossStore
@@ -361,3 +363,33 @@ def test_an_object_that_cannot_be_pickled_is_known_by_what_it_holds() -> None:
 
     assert fingerprint_code(Model(1.0)) == fingerprint_code(Model(1.0))
     assert fingerprint_code(Model(1.0)) != fingerprint_code(Model(2.0))
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_of_two_tasks_that_make_a_store_at_one_moment_one_has_it(
+    url: str, links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(source: object, target: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    if not links:
+        monkeypatch.setattr("os.link", no_links)
+    made = store_header._create
+
+    def slow(blobs: Blobs, own: Task) -> store_header.Header:
+        """Another task comes while this one makes the store, and sees nothing of it but its claim."""
+        monkeypatch.setattr(store_header, "_create", made)
+        with pytest.raises(StoreError, match="belongs to another task: its code differ"):
+            LossStore(url, task(code="other"))
+        LossStore(url, task()).write({"i": 1}, row(1))  # the same task is welcome
+        return made(blobs, own)
+
+    monkeypatch.setattr(store_header, "_create", slow)
+    LossStore(url, task()).write({"i": 2}, row(2))
+    assert len(LossStore(url)) == 2
+
+
+@pytest.mark.parametrize("name", ["", " ", None, 5])
+def test_a_store_must_have_a_name(name: object) -> None:
+    with pytest.raises(InvalidInputError, match="a store must have a name, a path or a URL"):
+        LossStore(name, task())  # type: ignore[arg-type]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from riskfront.errors import MissingExtraError, StoreError
+from riskfront.errors import InvalidInputError, MissingExtraError, StoreError
 
 
 class Blobs(Protocol):
@@ -36,6 +36,9 @@ class Blobs(Protocol):
     def write(self, name: str, data: bytes | memoryview) -> None:
         """Write the object whole; whoever reads at the same time sees the old or the new one."""
 
+    def create(self, name: str, data: bytes) -> bool:
+        """Write the object whole if there is none yet; of several who try at the same time, one succeeds."""
+
     def write_at(self, name: str, offset: int, size: int, data: memoryview) -> None:
         """Write a piece of an object of ``size`` bytes; what was never written of it is zero."""
 
@@ -48,9 +51,11 @@ class Blobs(Protocol):
 
 def open_blobs(url: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Blobs:
     """A local folder for a path or a file:// URL, anything fsspec knows for other URLs."""
+    if not isinstance(url, str | os.PathLike) or not os.fspath(url).strip():
+        raise InvalidInputError(f"a store must have a name, a path or a URL; got {url!r}.")
     text = os.fspath(url)
     if "://" not in text or text.startswith("file://"):
-        return LocalBlobs(Path(text.removeprefix("file://")))
+        return LocalBlobs(Path(text.removeprefix("file://")).expanduser())
     return RemoteBlobs(text, options)
 
 
@@ -96,6 +101,17 @@ class LocalBlobs:
         _check_size(f"{self.root / name}", offset + filled, offset + buffer.nbytes)
 
     def write(self, name: str, data: bytes | memoryview) -> None:
+        self._place(name, data, os.replace)
+
+    def create(self, name: str, data: bytes) -> bool:
+        try:
+            self._place(name, data, _put_new)
+        except FileExistsError:
+            return False
+        return True
+
+    def _place(self, name: str, data: bytes | memoryview, put: Callable[[str, Path], None]) -> None:
+        """Write a file under another name and put it in its place."""
         target = self.root / name
         temporary = f"{target}.{uuid.uuid4().hex}.partial"
         try:
@@ -104,12 +120,13 @@ class LocalBlobs:
                 rest = memoryview(data).cast("B")
                 while rest.nbytes:
                     rest = rest[file.write(rest) :]
-            os.replace(temporary, target)
-        except BaseException as error:
-            Path(temporary).unlink(missing_ok=True)
-            if isinstance(error, OSError):
-                raise StoreError(_cannot_write(self.url, error.strerror or str(error))) from error
+            put(temporary, target)
+        except FileExistsError:
             raise
+        except OSError as error:
+            raise StoreError(_cannot_write(self.url, error.strerror or str(error))) from error
+        finally:
+            Path(temporary).unlink(missing_ok=True)
 
     def write_at(self, name: str, offset: int, size: int, data: memoryview) -> None:
         target = self.root / name
@@ -188,6 +205,15 @@ class RemoteBlobs:
         except OSError as error:
             raise StoreError(_cannot_write(self._url, str(error))) from error
 
+    def create(self, name: str, data: bytes) -> bool:
+        try:
+            self._files.pipe_file(f"{self._root}/{name}", data, mode="create")
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise StoreError(_cannot_write(self._url, str(error))) from error
+        return True
+
     def write_at(self, name: str, offset: int, size: int, data: memoryview) -> None:
         if offset or size != data.nbytes:
             raise StoreError(f"objects at '{self._url}' can only be written whole.")
@@ -203,6 +229,17 @@ class RemoteBlobs:
         except FileNotFoundError:
             return []
         return sorted(str(name).rstrip("/").rsplit("/", 1)[-1] for name in found)
+
+
+def _put_new(temporary: str, target: Path) -> None:
+    """A file in its place, unless there is one."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        with open(target, "xb") as file:
+            file.write(Path(temporary).read_bytes())
 
 
 def _check_size(name: str, got: int, wanted: int) -> None:

@@ -2,7 +2,8 @@
 
 A Zarr group (format 3):
 
-    zarr.json              attributes: the task's identity, number of examples, groups, bounds
+    task.json              the task's identity: who writes it first has the store
+    zarr.json              attributes: the same, number of examples, groups, bounds
     groups/<name>          (examples,) codes of a group; its levels are in the attributes
     parts/<writer>/<loss>  (rows, examples); each writer appends to parts of its own, so none waits for another
     done/<writer>.jsonl    a line a setting, written last: the setting, its row, range and SHA-256 of each of its losses

@@ -18,6 +18,7 @@ from riskfront.task import Task
 
 _SCHEMA = "riskfront.losses"
 _VERSION = 1
+_CLAIM = "task.json"  # whose store this is; written before anything else
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,18 @@ def open_header(blobs: Blobs, task: Task | None) -> Header:
             parts = [f"'{blobs.url}/{name}'" for name in blobs.names("") if name in ("opt", "test")]
             hint = f"Open its part {' or '.join(parts)}." if parts else "Make one with evaluate(..., store=...)."
             raise StoreError(f"there is no store of losses at '{blobs.url}'. {hint}")
-        made = _create(blobs, task)
-        header = _read(blobs) or made  # another process may have been faster
+        _claim(blobs, task)
+        header = _create(blobs, task)
     if task is not None:
-        _check_same(task, header, blobs.url)
+        _check_same(task.identity, header.task, blobs.url)
     return header
+
+
+def _claim(blobs: Blobs, task: Task) -> None:
+    """Of several tasks that make one store at the same moment, the first has it; the others are refused."""
+    own = json.dumps({str(name): value for name, value in task.identity.items()}).encode()
+    if not blobs.create(_CLAIM, own):
+        _check_same(json.loads(own), json.loads(blobs.read(_CLAIM) or own), blobs.url)
 
 
 def _read(blobs: Blobs) -> Header | None:
@@ -84,7 +92,7 @@ def _create(blobs: Blobs, task: Task) -> Header:
     metadata = zarr_metadata(arrays, ["done", "parts"], {"riskfront": about})
     for name, groups in coded.items():
         blobs.write(_codes_of(name), groups.codes.astype("<i8").data)
-    # the group itself comes last: whoever sees it sees the whole store, and others who make it write the same
+    # the group itself comes last: whoever sees it sees the whole store; only who has the same task writes it too
     for name in sorted(metadata, key=lambda name: name == "zarr.json"):
         blobs.write(name, metadata[name])
     return Header.from_attributes(about)
@@ -94,9 +102,8 @@ def _codes_of(group: str) -> str:
     return f"{array_name('groups', group)}/0"
 
 
-def _check_same(task: Task, header: Header, url: str) -> None:
-    known = header.task
-    different = [name for name in {**known, **task.identity} if known.get(name) != task.identity.get(name)]
+def _check_same(task: Mapping[str, Any], known: Mapping[str, Any], url: str) -> None:
+    different = [name for name in {**known, **task} if known.get(name) != task.get(name)]
     if different:
         listed = " and ".join([", ".join(different[:-1]), different[-1]] if len(different) > 1 else different)
         hint = "use another store, or go back to what this one was made with."
