@@ -21,9 +21,9 @@ def test_region_equals_its_definition_spelled_out(alpha, n_opt, n_test, delta):
     assert (region.r_max, region.low, region.high) == (r_max, low, high)
 
 
-def test_a_limit_that_no_setting_could_pass_is_refused():
-    with pytest.raises(InvalidInputError, match="more examples"):
-        LimitTarget("error", 0.01, 1000, 200).region(0.1)  # 0.99**200 > 0.1
+def test_where_no_setting_could_pass_the_region_is_that_of_no_loss():
+    region = LimitTarget("error", 0.01, 1000, 200).region(0.1)  # 0.99**200 > 0.1
+    assert (region.r_max, region.low, region.high) == (0, 0, 0)
 
 
 def test_when_only_no_loss_at_all_passes_the_region_is_a_point():

@@ -57,6 +57,23 @@ def test_grid_takes_the_finest_grid_within_the_budget():
     assert len(make_search("grid", SPACE, OBJECTIVES, points=5).ask(10_000)) == 5 * 3 * 2
 
 
+def test_a_grid_of_many_choices_is_never_listed():
+    space = Space(**{f"c{i}": Choice([0, 1]) for i in range(30)}, x=Float(0, 1))
+    search = make_search("grid", space, OBJECTIVES, budget=50)
+    configs = search.ask(50)
+    assert len({config_id(c) for c in configs}) == 50
+    assert {c["x"] for c in configs} == {0.5}
+    assert all(5 < sum(c[f"c{i}"] for c in configs) < 45 for i in range(30)), "an even sample"
+    wide = Space(**{f"c{i}": Choice([0, 1]) for i in range(80)})
+    assert len(make_search("grid", wide, OBJECTIVES, budget=50).ask(50)) == 50
+
+
+def test_grids_are_asked_in_the_order_they_always_were():
+    configs = SPACE.grid(5)
+    order = np.random.default_rng(3).permutation(len(configs))
+    assert make_search("grid", SPACE, OBJECTIVES, points=5, seed=3).ask(99) == [configs[i] for i in order]
+
+
 def test_random_search_covers_evenly():
     configs = make_search("random", Space(x=Float(0, 1), y=Float(0, 1)), OBJECTIVES).ask(16)
     cells = {(int(c["x"] * 4), int(c["y"] * 4)) for c in configs}
@@ -83,6 +100,84 @@ def test_machines_that_share_a_storage_search_together(tmp_path, sampler):
     assert not [t for t in later._study.trials if t.state.name == "RUNNING"]
     for search in (here, there, later):
         search._study._storage.remove_session()
+
+
+def test_settings_that_a_killed_process_was_busy_with_are_asked_again(tmp_path, monkeypatch):
+    options = {"storage": f"sqlite:///{tmp_path}/run.db", "study_name": "shared", "sampler": "tpe", "budget": 40}
+    killed = make_search("optuna", SPACE, OBJECTIVES, **options)
+    (done,) = killed.ask()
+    tell(killed, done)
+    lost = killed.ask(2)
+    clock = [1000.0]
+    monkeypatch.setattr("riskfront.search.optuna.time.monotonic", lambda: clock[0])
+    later = make_search("optuna", SPACE, OBJECTIVES, **options)
+    for wait in (0.0, 9.0):  # for all it knows the other process is still at work
+        clock[0] += wait
+        (config,) = later.ask()
+        assert config not in lost
+        tell(later, config)
+    clock[0] += 1.0
+    assert later.ask(2) == lost
+    (config,) = later.ask()
+    assert config not in lost, "once is enough"
+    for config in lost:
+        tell(later, config)
+        tell(killed, config)  # it was only slow
+    complete = [t.params for t in later._study.trials if t.state.name == "COMPLETE"]
+    assert all(complete.count(config) == 1 for config in lost)
+    for search in (killed, later):
+        search._study._storage.remove_session()
+
+
+def test_settings_in_flight_are_asked_again_when_nothing_else_is_left(tmp_path):
+    options = {"storage": f"sqlite:///{tmp_path}/run.db", "study_name": "shared", "sampler": "tpe"}
+    space = Space(n=Int(1, 4))
+    killed = make_search("optuna", space, ["error"], **options)
+    lost = killed.ask(2)
+    later = make_search("optuna", space, ["error"], **options)
+    asked = []
+    while batch := later.ask():
+        asked += batch
+        later.tell(batch[0], {"error": 0.5})
+    assert sorted(config["n"] for config in asked) == [1, 2, 3, 4]
+    assert asked[2:] == lost
+    assert sum(t.state.name == "COMPLETE" for t in later._study.trials) == 4
+    for search in (killed, later):
+        search._study._storage.remove_session()
+
+
+def test_a_study_is_told_of_a_setting_once_and_remembers_it(tmp_path):
+    options = {"storage": f"sqlite:///{tmp_path}/run.db", "study_name": "shared", "sampler": "tpe"}
+    first = make_search("optuna", SPACE, OBJECTIVES, **options)
+    configs = [{"x": 0.25, "n": 1, "m": "a"}, *first.ask(2)]
+    for config in configs:
+        tell(first, config)
+    later = make_search("optuna", SPACE, OBJECTIVES, **options)
+    for config in configs:
+        tell(later, config)
+    assert len(later._study.trials) == 3
+    assert later.remembered() == first.remembered() == [*configs[1:], configs[0]]
+    for search in (first, later):
+        search._study._storage.remove_session()
+
+
+def test_a_database_that_another_process_is_just_preparing_is_tried_again(monkeypatch):
+    import optuna
+    from sqlalchemy.exc import IntegrityError
+
+    create, failures = optuna.create_study, [IntegrityError("CREATE TYPE", None, Exception("already exists"))]
+
+    def busy(**options):
+        if failures:
+            raise failures.pop()
+        return create(**options)
+
+    monkeypatch.setattr(optuna, "create_study", busy)
+    monkeypatch.setattr("riskfront.search.optuna.time.sleep", lambda _: None)
+    assert make_search("optuna", SPACE, OBJECTIVES, sampler="tpe").ask()
+    failures += [IntegrityError("CREATE TYPE", None, Exception("broken"))] * 3
+    with pytest.raises(IntegrityError, match="broken"):
+        make_search("optuna", SPACE, OBJECTIVES, sampler="tpe")
 
 
 def test_a_study_of_another_space_is_refused(tmp_path):
@@ -124,6 +219,19 @@ def test_importing_the_strategies_loads_no_optional_library():
     code = f"import sys, riskfront.search; print([m for m in {optional} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("dimension", [Int(-(10**9), 2**40), Int(1, 2**53, log=True)])
+def test_the_gp_sampler_takes_very_many_whole_numbers_for_a_real_one(dimension):
+    pytest.importorskip("torch")
+    search = make_search("optuna", Space(n=dimension, k=Int(1, 5)), OBJECTIVES, n_startup=4)
+    asked = []
+    for _ in range(6):
+        (config,) = search.ask()
+        asked.append(config)
+        search.tell(config, {"error": dimension.to_unit(config["n"]), "cost": config["k"]})
+    assert all(type(config["n"]) is int for config in asked)
+    assert len(search.ask(2)) == 2, "settings still running are known to the model"
 
 
 class Lattice:

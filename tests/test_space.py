@@ -21,6 +21,7 @@ MIXED = Space(exit=Float(0, 1), rate=Float(1e-4, 1e-1, log=True), depth=Int(1, 1
         (lambda: Float(float("nan"), 1), "finite"),
         (lambda: Float(0, float("inf")), "finite"),
         (lambda: Float("0", 1), "finite"),
+        (lambda: Float(-1e308, 1e308), "high - low to be a finite number"),
         (lambda: Float(True, 2), "finite"),
         (lambda: Int(3, 3), r"Choice\(\[value\]\)"),
         (lambda: Int(0, 5, log=True), "low > 0"),

@@ -31,6 +31,10 @@ class Float:
         if not (_is_number(low) and _is_number(high) and math.isfinite(low) and math.isfinite(high)):
             raise InvalidInputError(f"Float bounds must be finite numbers; got low={low!r}, high={high!r}.")
         _check_order("Float", low, high, self.log)
+        if not math.isfinite(high - low):
+            raise InvalidInputError(
+                f"Float needs high - low to be a finite number too; got low={low!r}, high={high!r}. Use a smaller range."
+            )
         object.__setattr__(self, "low", float(low))
         object.__setattr__(self, "high", float(high))
 

@@ -98,6 +98,10 @@ class Space:
 
     def grid(self, points: int | Mapping[str, int]) -> list[Config]:
         """Every combination of `points` values along each Float and Int (all integers if fewer) and all options."""
+        return [dict(zip(self._dimensions, values, strict=True)) for values in product(*self.axes(points).values())]
+
+    def axes(self, points: int | Mapping[str, int]) -> dict[str, Sequence[Any]]:
+        """The values along each dimension of a grid."""
         counts = {name: 1 for name, d in self._dimensions.items() if isinstance(d, Choice)}
         if isinstance(points, Mapping):
             wanted = self._dimensions.keys() - counts.keys()
@@ -109,8 +113,7 @@ class Space:
         for name, count in counts.items():
             if not isinstance(plain(count), int) or isinstance(count, bool) or count < 1:
                 raise InvalidInputError(f"points must be whole numbers of at least 1; got {count!r} for {name}.")
-        axes = [dimension.grid(counts[name]) for name, dimension in self._dimensions.items()]
-        return [dict(zip(self._dimensions, values, strict=True)) for values in product(*axes)]
+        return {name: dimension.grid(counts[name]) for name, dimension in self._dimensions.items()}
 
     def at(self, index: int) -> Config:
         """The setting of this number, 0 to size - 1, in a finite space, without listing the others."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from riskfront.arrays import Array
+from riskfront import columns
+from riskfront.arrays import Array, IntArray
 from riskfront.blobs import open_blobs
 from riskfront.calibration import certify
 from riskfront.certificate import Certificate
@@ -25,13 +27,15 @@ from riskfront.on_demand import PlannedRows
 from riskfront.outcome import Losses
 from riskfront.problem import Limit, Problem
 from riskfront.progress import ProgressBar
-from riskfront.search import LimitTarget, Search, make_search
+from riskfront.search import LimitTarget, Remembering, Search, make_search
 from riskfront.space import Config, Space, config_id
 from riskfront.splits import split_examples
 from riskfront.store import LossStore
 from riskfront.table import LossTable
 from riskfront.task import Task
 from riskfront.workers import Evaluator, Workers
+
+_REPEATS = 100  # rounds in a row without a new setting, after which a search is taken to have no more
 
 
 def tune(
@@ -58,8 +62,9 @@ def tune(
         space: the settings to choose from.
         problem: limits, objectives and delta.
         search: "grid", "random", "optuna", "parego", "guided", or an object with ask and tell. It is told, for each limit,
-            the badness in [0, 1] on opt examples and, for each objective, the value to minimise.
-        budget: how many settings to evaluate on opt examples.
+            the badness in [0, 1] on opt examples and, for each objective, the value to minimise. A search that goes on
+            proposing settings it was told of is ended.
+        budget: how many settings to evaluate on opt examples; those of earlier runs in the store count.
         n_jobs: settings evaluated at a time, as in joblib; a Dask or Ray cluster by ``joblib.parallel_config``.
         store: a path or an fsspec URL; the same call later goes on where this one was stopped.
         seed: of the split and of the search.
@@ -72,14 +77,15 @@ def tune(
     failure, at most one batch of ``n_jobs`` settings late. Search never sees anything of the test examples.
     """
     planner = make_method(method)
-    _check(examples, groups, space, problem, planner, budget)
+    _check(examples, groups, space, problem, planner, bounds or {})
+    budget = _whole_number(budget)
     parts = _split(losses, examples, space, planner, groups, bounds, seed, store)
     searcher = _make_search(search, space, problem, parts, bounds or {}, seed, budget)
     with (
         Workers(losses, parts.opt.examples, n_jobs) as workers,
         ProgressBar("searching", budget, min(len(parts.opt.rows), budget), progress) as bar,
     ):
-        configs = _search(searcher, problem, parts.opt.rows, workers, bar, budget)
+        configs = _search(searcher, space, problem, parts.opt.rows, workers, bar, budget)
     opt = parts.opt.rows.table(configs, bounds=bounds)
     plan = planner.plan(opt, problem)
     with (
@@ -151,45 +157,59 @@ def _split(
 
 
 def _search(
-    search: Search, problem: Problem, rows: RowsOf, workers: Workers, bar: ProgressBar, budget: int
+    search: Search, space: Space, problem: Problem, rows: RowsOf, workers: Workers, bar: ProgressBar, budget: int
 ) -> list[Config]:
-    """Ask, evaluate, tell, until the budget is spent or the space is; the settings in the order they were told.
+    """Ask, evaluate, tell, until the budget is spent or the search has no more; the settings in the order they were told.
 
-    Settings that an earlier run left in the store cost nothing. As long as the search asks what it asked then, it goes the
-    same way; when it first asks for something else, it is told all that is known.
+    Settings that an earlier run left in the store cost nothing and count. As long as the search asks what it asked then, it
+    goes the same way; when it first asks for something else, it is told all that is known. A search with a memory of its own
+    goes on from there, and its order counts: to repeat a call that was finished changes nothing.
     """
-    told: dict[str, Config] = {}
-    names = _told_names(problem)
-    while len(told) < budget:
-        batch = search.ask(min(workers.count, budget - len(told)))
+    told = {config_id(config): config for config in _remembered(search) if config in rows}
+    if told:
+        _tell(search, problem, rows, [c for c in rows.configs if config_id(c) not in told], told)
+    repeats = 0
+    while len(told) < budget and repeats < _REPEATS:
+        before = len(told)
+        batch = _ask(search, space, min(workers.count, budget - len(told)))
         if not batch:
             break
-        missing = [config for config in batch if config not in rows]
+        missing = [config for config in batch.values() if config not in rows]
         if missing:
-            asked = {config_id(config) for config in batch}
-            _tell(
-                search, names, problem, rows, [c for c in rows.configs if config_id(c) not in told.keys() | asked], told
-            )
-            fill(rows, workers, missing[: max(1, budget - len(told))], bar)
-        _tell(search, names, problem, rows, [config for config in batch if config in rows], told)
+            known = told.keys() | batch.keys()
+            _tell(search, problem, rows, [c for c in rows.configs if config_id(c) not in known], told)
+            fill(rows, workers, missing[: max(0, budget - len(told))], bar)
+        _tell(search, problem, rows, [config for config in batch.values() if config in rows], told)
+        repeats = repeats + 1 if len(told) == before else 0
     if not told:
         raise InvalidInputError("a search must propose at least one setting; it proposed none.")
-    return list(told.values())
+    order = {config_id(config): place for place, config in enumerate(_remembered(search))}
+    return [told[name] for name in sorted(told, key=lambda name: order.get(name, len(order)))]
 
 
-def _tell(
-    search: Search,
-    names: Sequence[str],
-    problem: Problem,
-    rows: RowsOf,
-    configs: Sequence[Config],
-    told: dict[str, Config],
-) -> None:
+def _remembered(search: Search) -> list[Config]:
+    return search.remembered() if isinstance(search, Remembering) else []
+
+
+def _ask(search: Search, space: Space, n: int) -> dict[str, Config]:
+    """The settings proposed, by name, each once and in the types of the space."""
+    found = {}
+    for proposal in search.ask(n) or ():
+        try:
+            config = space.check(proposal)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"a search must propose settings of the space; got {proposal!r}. {error}") from None
+        found[config_id(config)] = config
+    return found
+
+
+def _tell(search: Search, problem: Problem, rows: RowsOf, configs: Sequence[Config], told: dict[str, Config]) -> None:
     if not configs:
         return
     table = rows.table(configs)
     evidence = Evidence(problem, table)
     values = np.hstack([evidence.risks(), _finite(evidence.objectives(), problem, table)])
+    names = _told_names(problem)
     for config, row in zip(configs, values, strict=True):
         search.tell(config, {name: float(value) for name, value in zip(names, row, strict=True)})
         told[config_id(config)] = config
@@ -220,19 +240,29 @@ def _make_search(
 
 
 def _target(name: str, limit: Limit, parts: _Parts, bounds: Bounds) -> LimitTarget:
-    """A limit as a guided search needs it. Test examples of a group are taken to be as frequent as opt examples."""
+    """A limit as a guided search needs it; where it speaks of groups, by the one with the fewest test examples.
+
+    Groups are known before any loss is: to count those of test examples tells nothing of how settings do on them.
+    """
     low, high = bounds.get(limit.loss, (0.0, 1.0))
     alpha = (limit.value - low if limit.at_least is None else high - limit.value) / (high - low)
     if limit.quantile is not None:
         alpha = 1 - limit.quantile
-    n_opt, n_test = len(parts.opt.examples), len(parts.test.examples)
-    smallest = n_opt
-    if limit.per is not None and limit.per in parts.opt.groups:
-        smallest = int(np.bincount(parts.opt.groups[limit.per].codes).min())
-    if limit.given is not None and limit.given in parts.opt.groups:
-        selected = parts.opt.groups[limit.given]
-        smallest = min(smallest, sum(int(np.sum(selected.codes == i)) for i, v in enumerate(selected.levels) if v == 1))
-    return LimitTarget(name, alpha, max(1, smallest), max(1, round(smallest / n_opt * n_test)))
+    opt, test = _group_sizes(limit, parts.opt), _group_sizes(limit, parts.test)
+    scarcest = int(test.argmin())
+    return LimitTarget(name, alpha, max(1, int(opt[scarcest])), max(1, int(test[scarcest])))
+
+
+def _group_sizes(limit: Limit, part: _Part) -> IntArray:
+    """(groups,): the examples a limit speaks of. A condition that is a loss is not known yet and counts as met."""
+    met = np.ones(len(part.examples), dtype=np.bool_)
+    if limit.given is not None and limit.given in part.groups:
+        condition = part.groups[limit.given]
+        met = np.isin(condition.codes, [i for i, level in enumerate(condition.levels) if level == 1])
+    if limit.per is None or limit.per not in part.groups:
+        return np.array([met.sum()])
+    groups = part.groups[limit.per]
+    return np.bincount(groups.codes[met], minlength=len(groups.levels))
 
 
 def _data_sha256(certificate: Certificate, plan: Plan, configs: Sequence[Config], rows: RowsOf) -> str:
@@ -247,17 +277,44 @@ def _check(
     space: Space,
     problem: Problem,
     planner: Method,
-    budget: int,
+    bounds: Bounds,
 ) -> None:
     check_examples(examples, groups)
     if not isinstance(space, Space):
         raise InvalidInputError(f"space must be a Space; got {type(space).__name__}.")
     if not isinstance(problem, Problem):
         raise InvalidInputError(f"problem must be a Problem; got {type(problem).__name__}.")
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise InvalidInputError(f"budget must be a whole number of at least 1; got {budget!r}.")
     if planner.opt_fraction == 0:
         raise InvalidInputError(
             f"tune needs a method that plans on opt examples, such as pareto-testing; {planner.name} uses none. "
             "For it, use evaluate and calibrate."
         )
+    _check_bounds(problem, bounds)
+
+
+def _check_bounds(problem: Problem, bounds: Bounds) -> None:
+    """Limits that no losses could fit are refused before the first evaluation is paid for."""
+    declared = columns.declared_bounds(bounds, dict.fromkeys(bounds, (np.nan, np.nan)))  # of no losses yet
+    for limit in problem.limits:
+        low, high = declared.get(limit.loss, (0.0, 1.0))
+        if limit.quantile is not None or low < limit.value < high:
+            continue
+        if limit.loss not in declared:
+            raise InvalidInputError(
+                f"a limit on '{limit.loss}' needs bounds: {limit.value:g} is not strictly inside the default (0, 1). "
+                f"Declare the range it can take, as bounds={{'{limit.loss}': (low, high)}} or --bounds '{limit.loss}=low,high'."
+            )
+        raise InvalidInputError(
+            f"the limit on '{limit.loss}' must lie strictly between its bounds ({low:g}, {high:g}); got {limit.value:g}."
+        )
+
+
+def _whole_number(budget: Any) -> int:
+    """numpy's whole numbers too."""
+    try:
+        number = 0 if isinstance(budget, bool) else operator.index(budget)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise InvalidInputError(f"budget must be a whole number of at least 1; got {budget!r}.")
+    return number

@@ -122,6 +122,31 @@ def test_a_finite_space_is_asked_whole_and_then_no_more(make):
     assert search.ask(5) == []
 
 
+# Of the widest and the narrowest dimensions there are, and of the largest values, each strategy makes something.
+EXTREMES = {
+    "wide": (Space(n=Int(-(2**53), 2**53), k=Int(1, 2**40, log=True)), ENOUGH),
+    "tiny": (Space(x=Float(0, 1e-300), y=Float(1e-300, 1e300, log=True)), ENOUGH),
+    "narrow": (Space(x=Float(1.0, 1.0000000000000004)), 3),  # there are three such numbers
+    "switches": (Space(**{f"c{i}": Choice([False, True]) for i in range(30)}), ENOUGH),
+}
+
+
+@pytest.mark.parametrize("kind", EXTREMES)
+def test_spaces_at_the_limits_of_numbers(make, kind):
+    space, n = EXTREMES[kind]
+    configs = run(make(space=space), n + 1)
+    assert len(set(ids(configs))) == len(configs) == (3 if n == 3 else ENOUGH + 1)
+
+
+def test_the_largest_values_there_are(make):
+    search = make()
+    for i in range(ENOUGH):
+        (config,) = search.ask()
+        search.tell(config, {"error": evaluate(config)["error"], "cost": (-1) ** i * 1.5e308})
+    assert len(search.ask()) == 1
+    search.tell(config, {"error": 0.5, "cost": 10**400})
+
+
 def test_asking_for_more_than_there_is(make):
     assert len(make(space=FINITE).ask(50)) == 8
 

@@ -32,7 +32,7 @@ from riskfront.search.grid import GridSearch
 from riskfront.search.guided import GuidedSearch
 from riskfront.search.optuna import OptunaSearch
 from riskfront.search.parego import ParEGOSearch
-from riskfront.search.protocol import Search
+from riskfront.search.protocol import Remembering, Search
 from riskfront.search.random import RandomSearch
 from riskfront.search.region import LimitTarget, Region
 from riskfront.space import Space
@@ -46,6 +46,7 @@ __all__ = [
     "ParEGOSearch",
     "RandomSearch",
     "Region",
+    "Remembering",
     "Search",
     "make_search",
 ]

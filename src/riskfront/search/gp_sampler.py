@@ -1,7 +1,8 @@
 """Optuna's Gaussian-process sampler, several times as fast where every dimension is discrete.
 
 Optuna looks for the best proposal along one whole number after the other, a point at a time. Here all neighbours of all
-starting points are evaluated together. Imported only when such a search is made: it needs Optuna at import.
+starting points are evaluated together. And Optuna lists every value of a whole number: one with too many for that is
+modelled as a real number and rounded. Imported only when such a search is made: it needs Optuna at import.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import GPSampler
+from optuna.study import Study
+from optuna.trial import FrozenTrial
 
 from riskfront.arrays import FloatArray
 
@@ -18,6 +22,7 @@ _STARTS = 5
 _ROUNDS = 20
 _DRAWS = 32  # of the values a setting may take; with Optuna's 128 six simulated searches were slower and no better
 _MANY = 64  # choices of a dimension beyond which its line is not looked at whole
+_TOO_MANY = 10_000  # choices beyond which Optuna's lists of them take longer than all else
 
 
 class LatticeGPSampler(GPSampler):
@@ -26,6 +31,12 @@ class LatticeGPSampler(GPSampler):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._n_qmc_samples_ehvi = _DRAWS
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        found = super().sample_relative(study, trial, {name: _listable(d) for name, d in search_space.items()})
+        return {name: _within(search_space[name], value) for name, value in found.items()}
 
     def _optimize_acqf(self, acqf: Any, best_params: FloatArray | None) -> FloatArray:
         """The point of the unit cube, (dimensions,), that the acquisition function likes best."""
@@ -50,6 +61,19 @@ class LatticeGPSampler(GPSampler):
             points = np.where(better[:, None], neighbours[np.arange(len(points)), best], points)
             values = np.maximum(values, found.max(axis=1))
         return np.asarray(points[np.argmax(values)])
+
+
+def _listable(distribution: BaseDistribution) -> BaseDistribution:
+    """The same, or a real number that covers a whole number of too many values, half a step beyond either end."""
+    if not isinstance(distribution, IntDistribution) or distribution.high - distribution.low < _TOO_MANY:
+        return distribution
+    return FloatDistribution(distribution.low - 0.5, distribution.high + 0.5, log=distribution.log)
+
+
+def _within(distribution: BaseDistribution, value: Any) -> Any:
+    if not isinstance(distribution, IntDistribution):
+        return value
+    return min(max(round(value), distribution.low), distribution.high)
 
 
 def _neighbours(point: FloatArray, lines: list[FloatArray]) -> FloatArray:

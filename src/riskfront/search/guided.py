@@ -68,3 +68,6 @@ class GuidedSearch:
 
     def tell(self, config: Config, values: Mapping[str, float]) -> None:
         self._search.tell(config, values)
+
+    def remembered(self) -> list[Config]:
+        return self._search.remembered()

@@ -11,6 +11,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.space import Config, Space, config_id
 
 _RANDOM_TRIES = 100
+_LARGEST = 1e150  # told numbers are cut to this size: models square them
 
 
 class Ledger:
@@ -47,22 +48,22 @@ class Ledger:
             raise InvalidInputError(f"values must have exactly the keys {list(self.objectives)}; got {got!r}.")
         numbers = [plain(values[name]) for name in self.objectives]
         for name, number in zip(self.objectives, numbers, strict=True):
-            if not isinstance(number, int | float) or not math.isfinite(number):
+            if not isinstance(number, int | float) or not abs(number) < math.inf:
                 raise InvalidInputError(f"The value of {name} must be a finite number; got {number!r}.")
         self._known.add(config_id(checked))
-        return checked, tuple(float(number) for number in numbers)
+        return checked, tuple(float(min(max(number, -_LARGEST), _LARGEST)) for number in numbers)
 
     def fresh(self) -> Config | None:
         """A setting at random among those not known, now claimed; None when there are none left."""
         if self.exhausted:
             return None
-        size = self.space.size
-        tries = 0
-        while size is None or tries < _RANDOM_TRIES:
+        for _ in range(_RANDOM_TRIES):
             config = self.space.from_unit(self._rng.random(len(self.space)))
             if self.claim(config):
                 return config
-            tries += 1
+        size = self.space.size
+        if size is None:  # a Float so narrow that all numbers in it are known
+            return None
         # Few are left: walk through the numbered settings from a random one on.
         start = int(self._rng.integers(size))
         candidates = (self.space.at((start + step) % size) for step in range(size))

@@ -1,6 +1,9 @@
 """Optuna's samplers behind ask / tell, with the study in memory or in a storage that several machines share."""
 
+import math
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -17,19 +20,26 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
     from optuna.storages import BaseStorage
-    from optuna.trial import FrozenTrial, Trial
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
 
 SamplerName: TypeAlias = Literal["gp", "tpe", "nsga2"]
 
 _PROPOSALS = 3  # how often a sampler may repeat itself before a random fresh setting takes the place
+_OPENINGS = 3  # how often to try to open a study
+_PATIENCE = 3  # a setting that others take so many times as long for as for any before is taken to be lost
+_LEAST_PATIENCE = 10.0  # seconds
 
 
 class OptunaSearch:
     """A multi-objective Optuna study. `sampler` is "gp", "tpe", "nsga2" or an Optuna sampler of your own.
 
-    The first `n_startup` settings are quasi-random. With `storage` (an Optuna URL such as "sqlite:///run.db", or a
-    storage object) and one `study_name`, several machines search together: each sees what the others asked and were
-    told, and a later run goes on with the study.
+    The first `n_startup` settings are quasi-random. With `storage` (any SQLAlchemy URL, such as "sqlite:///run.db" or
+    "postgresql+psycopg://user@host/database", whose driver you install, or an Optuna storage object) and one
+    `study_name`, several machines search together: each sees what the others asked and were told, and a later run goes
+    on with the study. Machines that start at the same moment should have different seeds, else they begin with the same
+    settings. A setting that another process asked for and does not tell, because it was killed, is asked again: after
+    ten seconds and three times as long as any setting has taken, or when nothing else is left.
     """
 
     def __init__(
@@ -44,7 +54,7 @@ class OptunaSearch:
         storage: "str | BaseStorage | None" = None,
         study_name: str | None = None,
     ) -> None:
-        optuna = import_optuna()
+        import_optuna()
         if storage is not None and study_name is None:
             raise InvalidInputError("study_name must be given with a storage, so that others can join the study.")
         self._ledger = Ledger(space, objectives, seed)
@@ -52,18 +62,14 @@ class OptunaSearch:
         self._n_startup = startup_size(budget) if n_startup is None else n_startup
         self._shared = storage is not None
         with quiet("optuna"):
-            self._study = optuna.create_study(
-                storage=storage,
-                study_name=study_name,
-                directions=["minimize"] * len(self._ledger.objectives),
-                load_if_exists=True,
-            )
+            self._study = _open_study(storage, study_name, len(self._ledger.objectives))
             n_before = self._check_same_study(study_name)
             # Whoever joins a study must not replay the points it began with.
             seeds = [int(s) for s in np.random.SeedSequence([seed, n_before]).generate_state(2)]
             self._study.sampler = _make_sampler(sampler, seeds[0], budget, self._n_startup)
         self._startup = RandomSearch(space, objectives, seed=seeds[1])
-        self._running: dict[str, Trial] = {}
+        self._running: dict[str, int] = {}  # the trials this search is to tell, by setting
+        self._first_seen: dict[int, float] = {}  # running trials of other processes
 
     def ask(self, n: int = 1) -> list[Config]:
         with quiet("optuna"):
@@ -72,18 +78,29 @@ class OptunaSearch:
     def tell(self, config: Config, values: Mapping[str, float]) -> None:
         checked, numbers = self._ledger.record(config, values)
         with quiet("optuna"):
-            trial = self._running.pop(config_id(checked), None) or self._running_elsewhere(checked)
-            if trial is not None:
-                self._study.tell(trial, numbers, skip_if_finished=True)
+            number = self._running.pop(config_id(checked), None)
+            if number is None and self._shared:
+                number = next((t.number for t in self._trials() if t.params == checked), None)
+            if number is not None:
+                self._study.tell(number, numbers, skip_if_finished=True)
                 return
             create = import_optuna().trial.create_trial
             self._study.add_trial(create(params=checked, distributions=self._distributions, values=list(numbers)))
 
+    def remembered(self) -> list[Config]:
+        """Every setting told, by whichever process, in the order in which they were asked or first told."""
+        trials = self._trials(import_optuna().trial.TrialState.COMPLETE)
+        return [self._ledger.space.check(t.params) for t in sorted(trials, key=lambda t: t.number)]
+
     def _next(self) -> Config | None:
         trials = self._trials()
-        if self._shared:
-            for trial in trials:
-                self._ledger.claim(self._ledger.space.check(trial.params))
+        if not self._shared:
+            return self._propose(trials)
+        for trial in trials:
+            self._ledger.claim(self._ledger.space.check(trial.params))
+        return self._take_over(trials, _patience(trials)) or self._propose(trials) or self._take_over(trials, 0.0)
+
+    def _propose(self, trials: "list[FrozenTrial]") -> Config | None:
         if self._ledger.exhausted:
             return None
         for _ in range(_PROPOSALS):
@@ -93,17 +110,25 @@ class OptunaSearch:
             trial = self._study.ask(self._distributions)
             config = self._ledger.space.check(trial.params)
             if self._ledger.claim(config):
-                self._running[config_id(config)] = trial
+                self._running[config_id(config)] = trial.number
                 return config
             self._study.tell(trial, state=import_optuna().trial.TrialState.FAIL)
         return self._ledger.fresh()
 
-    def _running_elsewhere(self, config: Config) -> int | None:
-        """The number of a trial that another process asked for, or this one before it was stopped."""
-        if not self._shared:
-            return None
-        state = import_optuna().trial.TrialState.RUNNING
-        return next((t.number for t in self._trials(state) if self._ledger.space.check(t.params) == config), None)
+    def _take_over(self, trials: "list[FrozenTrial]", patience: float) -> Config | None:
+        """A setting that another process is busy with, as this one has seen for `patience` seconds: it may have been killed.
+
+        If it was only slow, whoever tells first counts. Only this process's own clock is trusted.
+        """
+        now = time.monotonic()
+        for trial in trials:
+            if trial.state.is_finished() or trial.number in self._running.values():
+                continue
+            if now - self._first_seen.setdefault(trial.number, now) >= patience:
+                config = self._ledger.space.check(trial.params)
+                self._running[config_id(config)] = trial.number
+                return config
+        return None
 
     def _trials(self, *states: Any) -> "list[FrozenTrial]":
         state = import_optuna().trial.TrialState
@@ -124,12 +149,37 @@ class OptunaSearch:
         return len(trials)
 
 
+def _patience(trials: "list[FrozenTrial]") -> float:
+    """How many seconds a setting may take before it is taken to be lost; endless while none was told."""
+    taken = [trial.duration.total_seconds() for trial in trials if trial.duration is not None]
+    return max(_LEAST_PATIENCE, _PATIENCE * max(taken)) if taken else math.inf
+
+
 def import_optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
         raise MissingExtraError("optuna", "search") from error
     return optuna
+
+
+def _open_study(storage: "str | BaseStorage | None", name: str | None, n_objectives: int) -> "Study":
+    from sqlalchemy.exc import DBAPIError
+
+    for _ in range(_OPENINGS - 1):
+        with suppress(DBAPIError):
+            return _create_study(storage, name, n_objectives)
+        # Processes that start at once on an empty database all make its tables, and one succeeds.
+        time.sleep(1.0)
+    return _create_study(storage, name, n_objectives)
+
+
+def _create_study(storage: "str | BaseStorage | None", name: str | None, n_objectives: int) -> "Study":
+    directions = ["minimize"] * n_objectives
+    study: Study = import_optuna().create_study(
+        storage=storage, study_name=name, directions=directions, load_if_exists=True
+    )
+    return study
 
 
 def make_distributions(space: Space) -> "dict[str, BaseDistribution]":

@@ -10,12 +10,13 @@ import joblib
 from riskfront.errors import MissingExtraError
 from riskfront.search.ledger import Ledger, startup_size
 from riskfront.search.quiet import quiet
-from riskfront.space import Config, Float, Int, Space, config_id
+from riskfront.space import Config, Dimension, Float, Int, Space, config_id
 
 if TYPE_CHECKING:
     from smac.runhistory import TrialInfo
 
 _LEAVES = 2**12  # more than there will be settings told
+_PROPOSALS = 3  # how often SMAC may repeat what is known before a random fresh setting takes the place
 _CHALLENGERS = 1000  # candidates of the acquisition function; SMAC's own 10,000 take seconds for each setting
 
 
@@ -63,7 +64,7 @@ class ParEGOSearch:
 
         if self._ledger.exhausted:
             return None
-        while not self._dry:
+        for _ in range(0 if self._dry else _PROPOSALS):
             try:
                 info = self._waiting.pop() if self._waiting else self._smac.ask()
             except (StopIteration, ConfigurationSpaceExhaustedException):
@@ -75,7 +76,7 @@ class ParEGOSearch:
                 return config
         return self._ledger.fresh()
 
-    # SMAC knows dimensions and options by number: names and values are free then.
+    # SMAC knows dimensions and options by number, and real numbers by their place in [0, 1]: names and values are free then.
     def _make_configspace(self, seed: int) -> Any:
         from ConfigSpace import Categorical, ConfigurationSpace, Integer
         from ConfigSpace import Float as Real
@@ -83,7 +84,7 @@ class ParEGOSearch:
         space = ConfigurationSpace(seed=seed)
         for i, (_, dimension) in enumerate(self._dimensions):
             if isinstance(dimension, Float):
-                space.add(Real(str(i), (dimension.low, dimension.high), log=dimension.log))
+                space.add(Real(str(i), (0.0, 1.0)))
             elif isinstance(dimension, Int):
                 space.add(Integer(str(i), (dimension.low, dimension.high), log=dimension.log))
             else:
@@ -134,23 +135,28 @@ class ParEGOSearch:
 
     def _from_smac(self, info: "TrialInfo") -> Config:
         found = {int(i): value for i, value in dict(info.config).items()}
-        config = {
-            name: found[i] if isinstance(dimension, Float | Int) else dimension.options[int(found[i])]
-            for i, (name, dimension) in enumerate(self._dimensions)
-        }
-        return self._ledger.space.check(config)
+        return self._ledger.space.check({name: _decode(d, found[i]) for i, (name, d) in enumerate(self._dimensions)})
 
     def _foreign(self, config: Config) -> "TrialInfo":
         """A setting SMAC did not ask for, under the one seed it gives to all its own: else it finds no more to do."""
         from ConfigSpace import Configuration
         from smac.runhistory import TrialInfo
 
-        values = {
-            str(i): config[name] if isinstance(dimension, Float | Int) else dimension.options.index(config[name])
-            for i, (name, dimension) in enumerate(self._dimensions)
-        }
+        values = {str(i): _encode(dimension, config[name]) for i, (name, dimension) in enumerate(self._dimensions)}
         (key,) = self._smac.intensifier.get_instance_seed_keys_of_interest()
         return TrialInfo(Configuration(self._configspace, values=values), seed=key.seed)
+
+
+def _encode(dimension: Dimension, value: Any) -> Any:
+    if isinstance(dimension, Float):
+        return dimension.to_unit(value)
+    return value if isinstance(dimension, Int) else dimension.options.index(value)
+
+
+def _decode(dimension: Dimension, value: Any) -> Any:
+    if isinstance(dimension, Float):
+        return dimension.from_unit(value)
+    return value if isinstance(dimension, Int) else dimension.options[int(value)]
 
 
 def _import_smac() -> Any:

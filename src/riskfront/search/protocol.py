@@ -17,3 +17,12 @@ class Search(Protocol):
     def tell(self, config: Config, values: Mapping[str, float]) -> None:
         """The value of every objective at this setting, each to be minimised."""
         ...
+
+
+@runtime_checkable
+class Remembering(Search, Protocol):
+    """A search that may know settings from before it was made: earlier runs and other machines told them."""
+
+    def remembered(self) -> list[Config]:
+        """Every setting told so far, each time in the same order."""
+        ...

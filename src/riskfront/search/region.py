@@ -10,7 +10,10 @@ from riskfront.errors import InvalidInputError
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Opt risks in [low, high] are compatible with a true risk of r_max, the largest test risk still rejected."""
+    """Opt risks in [low, high] are compatible with a true risk of r_max, the largest test risk still rejected.
+
+    r_max is 0 where even a setting without a loss fails the test: nothing will be certified, and none is more promising.
+    """
 
     r_max: float
     low: float
@@ -47,12 +50,7 @@ class LimitTarget:
                 raise InvalidInputError(f"{name} must lie in (0, 1); got {level!r}.")
         # The number of counts whose p-value, P(Bin(n_test, alpha) <= k), is at most delta.
         rejected = bisect_left(range(self.n_test), True, key=lambda k: _at_most(k, self.n_test, self.alpha) > delta)
-        if rejected == 0:
-            raise InvalidInputError(
-                f"n_test must be large enough to certify {self.name} <= {self.alpha:g} at delta = {delta:g}; "
-                f"with {self.n_test} examples even a setting without a loss fails the test. Use more examples."
-            )
-        r_max = (rejected - 1) / self.n_test
+        r_max = max(rejected - 1, 0) / self.n_test
         n = self.n_opt
         low = bisect_left(range(n), True, key=lambda k: _at_most(k, n, r_max) >= delta_prime)
         above = bisect_left(range(1, n + 1), True, key=lambda k: _at_least(k, n, r_max) < delta_prime)
