@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from riskfront.errors import MissingExtraError, StoreError
+from riskfront.errors import InvalidInputError, MissingExtraError, StoreError
 
 
 class Blobs(Protocol):
@@ -48,6 +48,8 @@ class Blobs(Protocol):
 
 def open_blobs(url: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Blobs:
     """A local folder for a path or a file:// URL, anything fsspec knows for other URLs."""
+    if not isinstance(url, str | os.PathLike) or not os.fspath(url):
+        raise InvalidInputError(f"a store must be given by a path or a URL; got {url!r}.")
     text = os.fspath(url)
     if "://" not in text or text.startswith("file://"):
         return LocalBlobs(Path(text.removeprefix("file://")))
