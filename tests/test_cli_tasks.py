@@ -1,6 +1,9 @@
 """riskfront tune and riskfront evaluate with a task that is wrong: one line, status 2, nothing lost that was evaluated."""
 
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,6 +77,53 @@ def test_tune_with_losses_that_go_wrong(tmp_path: Path, name: str) -> None:
     kept = rf.LossStore(store / "opt").configs
     assert kept
     assert all(config["n"] < 6 for config in kept)
+
+
+def test_advice_is_in_the_words_of_the_command_line(tmp_path: Path) -> None:
+    path = sometimes_wrong(tmp_path, "an exception")
+    done = riskfront("evaluate", path, "--grid", "--points", 6, "--store", tmp_path / "run.zarr")
+    is_one_line(done, ["or leave such settings out with --skip-errors"])
+    done = riskfront("tune", path, *LIMITS, "--search", "random", "--budget", 30, "--seed", 1)
+    is_one_line(done, ["settings evaluated before are lost; with --store they are kept"])
+    assert "'evaluated'" not in done.stderr
+
+
+NEIGHBOUR = "def helped(found): return found\n"
+
+
+@pytest.mark.parametrize("when", ["at once", "when called"])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_tasks_that_import_what_is_next_to_them(tmp_path: Path, jobs: int, when: str) -> None:
+    name = f"neighbour_{jobs}_{when.replace(' ', '_')}"
+    (tmp_path / f"{name}.py").write_text(NEIGHBOUR)
+    line = f"from {name} import helped\n"
+    text = line + GOOD if when == "at once" else GOOD
+    inside = "" if when == "at once" else f"    {line}"
+    text += f"def losses(config, examples):\n{inside}    return helped(good(config, examples))\n"
+    # a process of its own, so that the folder is on no path that this one has left
+    command = [sys.executable, "-c", "from riskfront.cli import main; main()", "evaluate", str(task(tmp_path, text))]
+    command += ["--grid", "--points", "2", "--store", str(tmp_path / "run.zarr"), "--n-jobs", str(jobs)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert len(rf.LossStore(tmp_path / "run.zarr")) == 4
+
+
+def test_tasks_that_end_their_process(tmp_path: Path) -> None:
+    leaves = task(tmp_path, GOOD + "import sys; sys.exit('usage: task')\n")
+    is_one_line(riskfront("tune", leaves, *LIMITS), ["must run without an error; got SystemExit: usage: task"])
+    dies = task(tmp_path, HEAD + "def losses(config, examples):\n    import os; os._exit(1)\n")
+    done = riskfront("tune", dies, *LIMITS, "--search", "random", "--budget", 4, "--n-jobs", 2)
+    is_one_line(done, ["workers must live until all settings are evaluated", "TerminatedWorkerError", "{'t': 0."])
+
+
+def test_an_error_that_nobody_foresaw_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: Any, **options: Any) -> None:
+        raise RuntimeError("surprise")
+
+    monkeypatch.setattr(rf, "tune", fails)
+    done = riskfront("tune", task(tmp_path, GOOD), *LIMITS)
+    assert done.returncode == 3
+    assert "RuntimeError: surprise" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["tune", "evaluate"])

@@ -16,6 +16,7 @@ import pytest
 
 from riskfront.errors import EvaluationError, InvalidInputError, StoreError
 from riskfront.evaluation import evaluate
+from riskfront.space import Float, Space
 from riskfront.store import LossStore
 
 ROOT = Path(__file__).parent.parent
@@ -170,6 +171,74 @@ def test_other_bad_input(tmp_path: Path) -> None:
         evaluate(lambda config, x: {"error": [lock is None] * 50}, EXAMPLES, CONFIGS, n_jobs=2)
 
 
+def test_settings_from_an_iterator(tmp_path: Path) -> None:
+    expected = evaluate(losses, EXAMPLES, CONFIGS)
+    for store in (None, tmp_path / "run.zarr"):
+        assert evaluate(losses, EXAMPLES, iter(CONFIGS), store=store).sha256 == expected.sha256
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"configs": None}, "configs must be a list of dictionaries or a data frame; got NoneType"),
+        ({"configs": {"t": 1}}, "configs must be a list .* got dict. One setting is a list of one"),
+        ({"configs": Space(t=Float(0, 1))}, r"got Space. Use space.grid\(10\)"),
+        ({"store": 5}, "a store must be given by a path or a URL; got 5"),
+        ({"store": ""}, "a store must be given by a path or a URL; got ''"),
+        ({"groups": [1] * 50}, "groups must be a dictionary.* got list"),
+        ({"groups": pd.DataFrame({"y": EXAMPLES})}, r"of a data frame: dict\(frame\).* got DataFrame"),
+        ({"bounds": [(0, 1)]}, "bounds must be a dictionary.* got list"),
+        ({"bounds": {"cost": (1, 0)}}, "bounds of 'cost' must be finite with low < high"),
+        ({"bounds": {"cost": 3}}, "bounds of 'cost' must be a pair"),
+    ],
+)
+def test_arguments_are_looked_at_before_anything_is_called(wrong: dict[str, Any], sentence: str) -> None:
+    def never(config: dict[str, Any], examples: Any) -> dict[str, Any]:
+        raise AssertionError("called")
+
+    with pytest.raises(InvalidInputError, match=sentence):
+        evaluate(**{"losses": never, "examples": EXAMPLES, "configs": CONFIGS, **wrong})
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
+@pytest.mark.parametrize(
+    ("declared", "sentence", "calls"),
+    [
+        ({"bounds": {"eror": (0, 1)}}, "there is no loss 'eror'.* Did you mean 'error'", 1),
+        ({"groups": {"error": EXAMPLES > 0.5}}, "'error' as a loss and as a group", 1),
+        (
+            {"bounds": {"cost": (0, 0.2)}},
+            r"'cost' must lie in its declared bounds \(0, 0.2\).* at the setting {'t': 0.3",
+            7,
+        ),
+        ({"bounds": {"cost": (0, 0.3 - 1e-9)}}, r"'cost' must lie in its declared bounds", 7),
+    ],
+)
+def test_what_contradicts_the_declaration_is_said_at_the_first_setting_that_does(
+    declared: dict[str, Any], sentence: str, calls: int, stored: bool, on_error: Any, tmp_path: Path
+) -> None:
+    called = []
+
+    class Task:
+        fingerprint = "declared"
+
+        def __call__(self, config: dict[str, Any], examples: Any) -> dict[str, Any]:
+            called.append(config)
+            return losses(config, examples)
+
+    store = tmp_path / "run.zarr" if stored else None
+    with pytest.raises(EvaluationError, match=sentence) as caught:
+        evaluate(Task(), EXAMPLES, CONFIGS, store=store, on_error=on_error, **declared)
+    assert len(called) == calls
+    assert caught.value.config == called[-1]
+    assert caught.value.n_evaluated == calls - 1
+    if store is not None:
+        assert len(LossStore(store)) == calls - 1
+    elif calls > 1:
+        assert caught.value.evaluated.n_configs == calls - 1
+
+
 # -------------------------------------------------------------------- killed runs, full disks, lost workers
 
 SLOW = """
@@ -177,6 +246,7 @@ import os, sys, time
 import numpy as np
 from pathlib import Path
 from riskfront.evaluation import evaluate
+from riskfront.space import Float, Space
 
 def losses(config, examples):
     (Path(sys.argv[1]) / f"{config['i']} {time.time_ns()}").touch()
@@ -231,6 +301,7 @@ import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from riskfront.store import LossStore
 from riskfront.evaluation import evaluate
+from riskfront.space import Float, Space
 import numpy as np
 def losses(config, x):
     return {{"cost": np.ones(100) if config["i"] < 5 else np.ones(100) * 0.5}}

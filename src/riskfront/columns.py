@@ -123,13 +123,15 @@ def losses(
     return arrays, ranges, declared
 
 
-def declared_bounds(bounds: Mapping[str, Bounds], ranges: Mapping[str, Bounds]) -> dict[str, Bounds]:
-    """The declared bounds of columns whose ranges are known already."""
+def declared_bounds(
+    bounds: Mapping[str, Bounds], ranges: Mapping[str, Bounds], kinds: Mapping[str, np.dtype[Any]] | None = None
+) -> dict[str, Bounds]:
+    """The declared bounds of columns whose ranges, and perhaps types, are known already."""
     for name in bounds:
         known(name, ranges, "loss")
     declared = {name: _checked_bounds(name, pair) for name, pair in bounds.items()}
     for name, (low, high) in declared.items():
-        if _exceeds(ranges[name], (low, high), np.dtype(np.float32)):
+        if _exceeds(ranges[name], (low, high), (kinds or {}).get(name, np.dtype(np.float32))):
             raise InvalidInputError(
                 f"loss '{name}' must lie in its declared bounds ({low:g}, {high:g}); its values run from "
                 f"{ranges[name][0]:g} to {ranges[name][1]:g}."

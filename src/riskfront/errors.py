@@ -26,14 +26,22 @@ class EvaluationError(InvalidInputError):
     """The user's function failed at a setting.
 
     Attributes:
+        problem: what went wrong and where, without advice on how to go on.
         config: the setting.
-        evaluated: a table of what was evaluated before, if it is not in a store.
+        n_evaluated: how many settings were evaluated before.
+        evaluated: a table of them, if they are not in a store.
+        in_store: whether they are.
+        can_skip: whether such settings could have been left out.
     """
 
-    def __init__(self, message: str, config: Mapping[str, Any]) -> None:
-        super().__init__(message)
+    def __init__(self, problem: str, config: Mapping[str, Any], advice: str = "") -> None:
+        super().__init__(f"{problem} {advice}".strip())
+        self.problem = problem
         self.config = dict(config)
+        self.n_evaluated = 0
         self.evaluated: Any = None
+        self.in_store = False
+        self.can_skip = False
 
 
 class NotCertifiedError(RiskfrontError, LookupError):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -14,22 +16,24 @@ import pandas as pd
 
 from riskfront import columns as checked
 from riskfront.arrays import Array
-from riskfront.errors import InvalidInputError
-from riskfront.outcome import Failure, Losses
+from riskfront.errors import EvaluationError, InvalidInputError
+from riskfront.examples import check as check_sequence
+from riskfront.outcome import Failure, Losses, Outcome
 from riskfront.progress import ProgressBar
-from riskfront.space import Config, config_id
+from riskfront.space import Config, Space, config_id
 from riskfront.store import LossStore
 from riskfront.table import LossTable
 from riskfront.task import Task
-from riskfront.workers import Evaluator, Workers
+from riskfront.workers import Evaluator, Workers, WorkersLostError
 
 Bounds = Mapping[str, tuple[float, float]]
+_NAMED = 8  # settings that a sentence names
 
 
 def evaluate(
     losses: Losses,
     examples: Any,
-    configs: Sequence[Mapping[str, Any]] | pd.DataFrame,
+    configs: Iterable[Mapping[str, Any]] | pd.DataFrame,
     *,
     store: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
@@ -42,14 +46,16 @@ def evaluate(
 
     Args:
         losses: ``losses(config, examples)`` returns name -> one loss for each example.
-        examples: anything with a length; it goes to ``losses`` as it is.
+        examples: a list, an array, a data frame, or anything else with a length and an order. ``losses`` gets it as it is, but
+            must not change it, for other settings see the same examples: arrays are read-only, data frames shallow copies.
         configs: the settings: dictionaries with the same keys, or a data frame with one row each.
         store: a path or an fsspec URL. Each setting is written as soon as it is evaluated; the same call later goes on where
             an earlier one was stopped. A store of another function, other examples or other groups is refused.
         n_jobs: processes, as in joblib; a Dask or Ray cluster by ``joblib.parallel_config``.
         groups: name -> (n_examples,), for limits that hold in every group.
         bounds: name -> (low, high), (0, 1) by default.
-        on_error: "raise" stops at the first setting at which ``losses`` fails; "skip" leaves it out and warns at the end.
+        on_error: "raise" stops at the first setting at which ``losses`` fails; "skip" leaves it out and warns at the end. What
+            contradicts ``bounds`` or ``groups``, and workers that die, stop it in any case.
         progress: show a progress bar; by default on a terminal only.
     """
     settings = as_configs(configs)
@@ -63,7 +69,8 @@ def evaluate(
         ProgressBar("evaluating", len(settings), len(settings) - len(todo), progress) as bar,
     ):
         hint = ", or leave such settings out with on_error='skip'"
-        fill(rows, workers, todo, bar, None if on_error == "raise" else failures, hint)
+        declared = partial(check_declared, groups=groups or {}, bounds=bounds or {})
+        fill(rows, workers, todo, bar, None if on_error == "raise" else failures, hint, declared)
     if failures:
         _warn(failures, len(settings))
     return rows.table([config for config in settings if config_id(config) not in failures], bounds=bounds)
@@ -77,6 +84,7 @@ class MemoryRows:
     ) -> None:
         self.n_examples = n_examples
         self._groups = {name: checked.groups(name, values, n_examples) for name, values in (groups or {}).items()}
+        check_bounds(bounds)
         self._bounds = dict(bounds or {})
         self._rows: dict[str, tuple[Config, Mapping[str, Array]]] = {}
 
@@ -95,6 +103,7 @@ class MemoryRows:
         return list(next(iter(self._rows.values()))[1]) if self._rows else []
 
     def write(self, config: Mapping[str, Any], losses: Mapping[str, Array]) -> None:
+        check_declared(losses, self._groups, self._bounds)
         self._rows.setdefault(config_id(config), (dict(config), losses))
 
     def table(self, configs: Sequence[Mapping[str, Any]], *, bounds: Bounds | None = None) -> LossTable:
@@ -115,6 +124,7 @@ def open_rows(
 ) -> RowsOf:
     """Where evaluated settings go. The fingerprints of a task are only computed for a store."""
     check_examples(examples, groups)
+    check_bounds(bounds)
     return MemoryRows(len(examples), groups, bounds) if store is None else LossStore(store, task())
 
 
@@ -125,55 +135,102 @@ def fill(
     bar: ProgressBar,
     failures: dict[str, tuple[Config, Failure]] | None = None,
     hint: str = "",
+    check: Callable[[Mapping[str, Array]], None] | None = None,
 ) -> None:
     """Evaluate settings and write each down when it comes; failures are collected, or the first is raised if there is no
     place for them. Then no other setting is begun, but those that workers are busy with are awaited and written down too.
+
+    Args:
+        hint: what else could be done about a failure.
+        check: raises an error for losses that contradict what was declared. No other setting is begun then, in any case.
     """
     stopped: list[tuple[Config, Failure]] = []
     results = workers.run(itertools.takewhile(lambda _: not stopped, configs))
     try:
         for index, outcome in results:
             config = configs[index]
-            known = rows.loss_names
-            if isinstance(outcome, dict) and known and outcome.keys() != set(known):
-                reason = f"the losses function must return the same losses at every setting, {sorted(known)}"
-                outcome = Failure(f"{reason}; got {sorted(outcome)}")
-            if isinstance(outcome, dict):
-                rows.write(config, outcome)
-            elif failures is None:
-                stopped.append((config, outcome))
-            else:
-                failures[config_id(config)] = (config, outcome)
+            outcome = _written(config, outcome, rows, check)
+            if isinstance(outcome, Failure):
+                if failures is None or outcome.fatal:
+                    stopped.append((config, outcome))
+                else:
+                    failures[config_id(config)] = (config, outcome)
             bar.advance()
+    except WorkersLostError as lost:
+        raise _lost(lost, configs, rows) from lost.__cause__
     finally:
         results.close()  # type: ignore[attr-defined]
     if stopped:
         config, failure = stopped[0]
-        _raise(failure, config, rows, hint)
+        raise _with_evaluated(partial(failure.error, config), rows, "" if failure.fatal else hint)
 
 
-def as_configs(configs: Sequence[Mapping[str, Any]] | pd.DataFrame) -> list[Config]:
+def _written(
+    config: Config, outcome: Outcome, rows: RowsOf, check: Callable[[Mapping[str, Array]], None] | None
+) -> Outcome:
+    """The outcome, if it is in the rows now; else why it cannot be there."""
+    if isinstance(outcome, Failure):
+        return outcome
+    known = rows.loss_names
+    if known and outcome.keys() != set(known):
+        reason = f"the losses function must return the same losses at every setting, {sorted(known)}"
+        return Failure(f"{reason}; got {sorted(outcome)}")
+    try:
+        if check is not None:
+            check(outcome)
+        rows.write(config, outcome)
+    except InvalidInputError as problem:
+        return Failure(str(problem).rstrip("."), fatal=True)
+    return outcome
+
+
+def as_configs(configs: Iterable[Mapping[str, Any]] | pd.DataFrame) -> list[Config]:
     """Settings as dictionaries of plain values, checked to be different from each other and alike in their keys."""
-    frame = checked.settings(configs)
     if isinstance(configs, pd.DataFrame):
+        frame = checked.settings(configs)
         columns = {name: [checked.plain(value) for value in frame[name]] for name in frame.columns}
         return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    return [{str(name): checked.plain(value) for name, value in config.items()} for config in configs]
+    if isinstance(configs, str | Mapping | Space) or not isinstance(configs, Iterable):
+        advice = (
+            "Use space.grid(10) for a grid of it." if isinstance(configs, Space) else "One setting is a list of one."
+        )
+        raise InvalidInputError(
+            f"configs must be a list of dictionaries or a data frame; got {type(configs).__name__}. {advice}"
+        )
+    listed = list(configs)
+    checked.settings(listed)
+    return [{str(name): checked.plain(value) for name, value in config.items()} for config in listed]
 
 
 def check_examples(examples: Any, groups: Mapping[str, npt.ArrayLike] | None) -> None:
-    try:
-        if isinstance(examples, Mapping):
-            raise TypeError
-        n_examples = len(examples)
-    except TypeError:
+    check_sequence(examples)
+    if groups is not None and not isinstance(groups, Mapping):
         raise InvalidInputError(
-            f"examples must be a sequence, like a list, an array or a data frame; got {type(examples).__name__}."
-        ) from None
-    if n_examples == 0:
-        raise InvalidInputError("there must be at least one example; got none.")
+            "groups must be a dictionary, name -> one value for each example (of a data frame: dict(frame)); "
+            f"got {type(groups).__name__}."
+        )
     for name, values in (groups or {}).items():
-        checked.groups(name, values, n_examples)
+        checked.groups(name, values, len(examples))
+
+
+def check_bounds(bounds: Bounds | None) -> None:
+    if bounds is not None and not isinstance(bounds, Mapping):
+        raise InvalidInputError(
+            f"bounds must be a dictionary, name of a loss -> (low, high); got {type(bounds).__name__}."
+        )
+    checked.declared_bounds(bounds or {}, bounds or {})  # each pair keeps to itself, if it is one
+
+
+def check_declared(losses: Mapping[str, Array], groups: Iterable[str], bounds: Bounds) -> None:
+    """What a table of these losses would refuse: said at the first setting, not when all are evaluated."""
+    for name in groups:
+        if name in losses:
+            raise InvalidInputError(
+                f"a name must stand for one thing; got '{name}' as a loss and as a group. Rename one."
+            )
+    if bounds:
+        ranges = {name: (float(values.min()), float(values.max())) for name, values in losses.items()}
+        checked.declared_bounds(bounds, ranges, {name: values.dtype for name, values in losses.items()})
 
 
 def _task(
@@ -182,21 +239,35 @@ def _task(
     return Task.of(losses, examples, groups, bounds, settings=sorted(settings[0]))
 
 
-def _raise(failure: Failure, config: Config, rows: RowsOf, hint: str) -> None:
-    if isinstance(rows, LossStore):
+def _with_evaluated(error_of: Callable[[str], EvaluationError], rows: RowsOf, hint: str) -> EvaluationError:
+    """The error with what was evaluated before, and with a sentence that says where that is."""
+    stored = isinstance(rows, LossStore)
+    if stored:
         kept = f"The {len(rows)} settings evaluated before are in the store: correct it and run again to go on"
     else:
         kept = f"The {len(rows)} settings evaluated before are in this error's 'evaluated'"
-    error = failure.error(config, f"{kept}{hint}.")
+    error = error_of(f"{kept}{hint}.")
+    error.n_evaluated, error.in_store, error.can_skip = len(rows), stored, bool(hint)
     if isinstance(rows, MemoryRows) and len(rows):
         error.evaluated = rows.table(rows.configs)
-    raise error
+    return error
+
+
+def _lost(lost: WorkersLostError, configs: Sequence[Config], rows: RowsOf) -> EvaluationError:
+    busy = [configs[position] for position in lost.positions]
+    named = ", ".join(str(config) for config in busy[:_NAMED])
+    more = f" and {len(busy) - _NAMED} more" if len(busy) > _NAMED else ""
+    problem = (
+        f"workers must live until all settings are evaluated; they were lost ({lost.reason}) while these settings were under "
+        f"way or next: {named}{more}. One of them ends its process, or needs more memory than there is."
+    )
+    return _with_evaluated(partial(EvaluationError, problem, busy[0] if busy else {}), rows, "")
 
 
 def _warn(failures: Mapping[str, tuple[Config, Failure]], total: int) -> None:
     config, failure = next(iter(failures.values()))
     if len(failures) == total:
-        raise failure.error(config, f"All {total} settings failed; this is the first.")
+        raise replace(failure, reason=f"All {total} settings failed, the first so: {failure.reason}").error(config, "")
     warnings.warn(
         f"{len(failures)} of {total} settings were left out because the losses function failed at them; "
         f"the first: {failure.reason}, at the setting {config}.",

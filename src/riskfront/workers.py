@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import shutil
 import tempfile
+import traceback
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
 import joblib
-import numpy as np
 
+from riskfront.cargo import Cargo, FileCargo, ObjectCargo, RayCargo, SentCargo, no_room
 from riskfront.cluster import is_cluster, jobs
 from riskfront.errors import InvalidInputError
-from riskfront.outcome import Losses, Outcome, outcome_of
+from riskfront.outcome import Failure, Losses, Outcome, outcome_of, said
+from riskfront.scratch import scratch_folder
 from riskfront.space import Config
 
 _CHUNK = 4  # settings for each worker, where results come only when all of a chunk are done
-_LOADED: dict[str, tuple[Losses, Any]] = {}  # in a worker: what the last cargo held
 
 
-class Cargo(Protocol):
-    """The function and the examples, on their way to a worker."""
+class WorkersLostError(Exception):
+    """Workers ended, or could not be reached, before all settings were evaluated; ``positions`` were under way."""
 
-    def unpack(self) -> tuple[Losses, Any]: ...
+    def __init__(self, reason: str, positions: list[int]) -> None:
+        super().__init__(reason)
+        self.reason, self.positions = reason, positions
 
 
 class Evaluator(Protocol):
@@ -81,7 +83,24 @@ class Workers:
                 yield index, outcome_of(self._losses, config, self._examples)
             return
         cargo = self._loaded_cargo()
-        tasks = (joblib.delayed(_work)(cargo, index, config) for index, config in enumerate(configs))
+        under_way: dict[int, None] = {}
+
+        def tasks() -> Iterator[Any]:
+            for index, config in enumerate(configs):
+                under_way[index] = None
+                yield joblib.delayed(_work)(cargo, index, config)
+
+        results = self._results(tasks())
+        try:
+            for index, outcome in results:
+                under_way.pop(index)
+                yield index, outcome
+        except Exception as error:  # the user's function cannot cause one: its own are outcomes
+            raise WorkersLostError(said(error).splitlines()[0], list(under_way)) from error
+        finally:
+            results.close()
+
+    def _results(self, tasks: Iterator[Any]) -> Generator[tuple[int, Outcome]]:
         if self._backend.supports_return_generator:
             results = joblib.Parallel(n_jobs=self._n_jobs, return_as="generator_unordered")(tasks)
             try:
@@ -100,11 +119,11 @@ class Workers:
     def _loaded_cargo(self) -> Cargo:
         if self._cargo is None:
             if self._kind in ("LokyBackend", "MultiprocessingBackend"):
-                folder = tempfile.mkdtemp(prefix="riskfront-")
-                self._resources.callback(shutil.rmtree, folder, ignore_errors=True)
-                self._cargo = FileCargo.pack(self._losses, self._examples, folder)
+                self._cargo = FileCargo.pack(self._losses, self._examples, self._folder())
             elif self._kind == "RayBackend":
                 self._cargo = RayCargo(self._losses, self._examples)
+            elif self._kind == "DaskDistributedBackend":
+                self._cargo = SentCargo.pack(self._losses, self._examples)
             else:
                 self._cargo = ObjectCargo(self._losses, self._examples)
         if self._kind == "DaskDistributedBackend" and id(self._cargo) not in self._backend.data_futures:
@@ -114,67 +133,21 @@ class Workers:
             self._resources.callback(self._backend.data_futures.pop, id(self._cargo), None)
         return self._cargo
 
-
-class ObjectCargo:
-    """The objects themselves: for threads, and for Dask, which keeps them on its workers."""
-
-    def __init__(self, losses: Losses, examples: Any) -> None:
-        self.held = (losses, examples)
-
-    def unpack(self) -> tuple[Losses, Any]:
-        return self.held
-
-
-class FileCargo:
-    """A folder that each local process reads once; arrays are mapped, so that all processes share their memory."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-
-    @classmethod
-    def pack(cls, losses: Losses, examples: Any, folder: str) -> FileCargo:
-        import cloudpickle
-
-        mapped = isinstance(examples, np.ndarray) and type(examples) is np.ndarray and not examples.dtype.hasobject
-        if mapped:
-            np.save(Path(folder) / "examples.npy", examples, allow_pickle=False)
+    def _folder(self) -> Path:
         try:
-            data = cloudpickle.dumps((losses, None if mapped else examples))
-        except Exception as error:
-            raise InvalidInputError(
-                f"losses and examples must be such that they can be sent to other processes; they cannot ({error}). "
-                "Use n_jobs=1, or make what cannot travel inside the function."
-            ) from error
-        (Path(folder) / "cargo").write_bytes(data)
-        return cls(folder)
-
-    def unpack(self) -> tuple[Losses, Any]:
-        if self.folder not in _LOADED:
-            import cloudpickle
-
-            losses, examples = cloudpickle.loads((Path(self.folder) / "cargo").read_bytes())
-            if (Path(self.folder) / "examples.npy").exists():
-                examples = np.load(Path(self.folder) / "examples.npy", mmap_mode="r", allow_pickle=False)
-            _LOADED.clear()
-            _LOADED[self.folder] = (losses, examples)
-        return _LOADED[self.folder]
-
-
-class RayCargo:
-    """A reference into Ray's object store, which holds one copy a machine."""
-
-    def __init__(self, losses: Losses, examples: Any) -> None:
-        import ray
-
-        self.reference = ray.put((losses, examples))
-
-    def unpack(self) -> tuple[Losses, Any]:
-        import ray
-
-        held: tuple[Losses, Any] = ray.get(self.reference)
-        return held
+            return self._resources.enter_context(scratch_folder())
+        except OSError as error:
+            raise no_room(Path(tempfile.gettempdir()), error) from error
 
 
 def _work(cargo: Cargo, index: int, config: Config) -> tuple[int, Outcome]:
-    losses, examples = cargo.unpack()
+    try:
+        losses, examples = cargo.unpack()
+    except Exception as error:
+        return index, Failure(
+            f"the losses function and the examples must be such that a worker can load them; got {said(error)} "
+            "(modules that they need must be installed where the worker runs, or in a folder on PYTHONPATH)",
+            traceback.format_exc(),
+            fatal=True,
+        )
     return index, outcome_of(losses, config, examples)

@@ -1,16 +1,20 @@
-"""The command line: one small function a command. Exit status 0 certified, 1 nothing certified, 2 bad input."""
+"""The command line: one small function a command.
+
+Exit status 0 certified, 1 nothing certified, 2 bad input, 3 an error of riskfront itself, 130 stopped.
+"""
 
 from __future__ import annotations
 
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from riskfront.cli import adaptive, models, tables
-from riskfront.errors import RiskfrontError
+from riskfront.errors import EvaluationError, RiskfrontError
 from riskfront.version import __version__
 
 _PLAIN = warnings.formatwarning
@@ -56,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.formatwarning = _sentence
     try:
         status = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+    except EvaluationError as error:
+        _fail(f"{error.problem} {_advice(error)}")
     except RiskfrontError as error:
         _fail(str(error))
     except (typer.Abort, KeyboardInterrupt):
@@ -65,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(0) from None
     except Exception as error:
         if not hasattr(error, "format_message"):  # click's own errors know how to say what is wrong
-            raise
+            traceback.print_exc()
+            _fail("this error was not foreseen; please report it.", 3)  # 1 would say that nothing can be certified
         _fail(error.format_message())
     else:
         if status == 130:  # what typer makes of Ctrl-C
@@ -73,6 +80,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(status or 0)
     finally:
         warnings.formatwarning = _PLAIN
+
+
+def _advice(error: EvaluationError) -> str:
+    """How to go on, in the words of the command line."""
+    before = f"The {error.n_evaluated} settings evaluated before are"
+    if error.in_store:
+        skip = ", or leave such settings out with --skip-errors" if error.can_skip else ""
+        return f"{before} in the store: correct it and run again to go on{skip}."
+    if error.n_evaluated:
+        return f"{before} lost; with --store they are kept, and the same command goes on from them."
+    return ""
 
 
 def _sentence(
@@ -83,6 +101,6 @@ def _sentence(
     return _PLAIN(message, category, filename, lineno, line)
 
 
-def _fail(message: str, status: int = 2) -> None:
+def _fail(message: str, status: int = 2) -> NoReturn:
     print(f"riskfront: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(status)

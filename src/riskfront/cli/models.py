@@ -27,6 +27,7 @@ from riskfront.cli.options import (
     show,
 )
 from riskfront.errors import InvalidInputError, StoreError
+from riskfront.outcome import said
 from riskfront.terminal import make_console
 
 TaskFile = Annotated[
@@ -165,15 +166,13 @@ def _load(path: Path) -> ModuleType:
         raise InvalidInputError(f"a task must be a Python file; got '{path}'.")
     module = importlib.util.module_from_spec(specification)
     sys.modules[specification.name] = module
-    sys.path.insert(0, str(path.resolve().parent))
+    folder = str(path.resolve().parent)
+    if sys.path[0] != folder:
+        sys.path.insert(0, folder)  # for good: functions may import what is next to them when they are called
     try:
         specification.loader.exec_module(module)
-    except Exception as error:
-        raise InvalidInputError(
-            f"the task '{path}' must run without an error; got {type(error).__name__}: {error}."
-        ) from error
-    finally:
-        sys.path.pop(0)
+    except (Exception, SystemExit) as error:
+        raise InvalidInputError(f"the task '{path}' must run without an error; got {said(error)}.") from error
     cloudpickle.register_pickle_by_value(module)
     return module
 
