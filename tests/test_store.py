@@ -391,5 +391,5 @@ def test_of_two_tasks_that_make_a_store_at_one_moment_one_has_it(
 
 @pytest.mark.parametrize("name", ["", " ", None, 5])
 def test_a_store_must_have_a_name(name: object) -> None:
-    with pytest.raises(InvalidInputError, match="a store must have a name, a path or a URL"):
+    with pytest.raises(InvalidInputError, match="a store must be given by a path or a URL"):
         LossStore(name, task())  # type: ignore[arg-type]

@@ -52,7 +52,7 @@ class Blobs(Protocol):
 def open_blobs(url: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Blobs:
     """A local folder for a path or a file:// URL, anything fsspec knows for other URLs."""
     if not isinstance(url, str | os.PathLike) or not os.fspath(url).strip():
-        raise InvalidInputError(f"a store must have a name, a path or a URL; got {url!r}.")
+        raise InvalidInputError(f"a store must be given by a path or a URL; got {url!r}.")
     text = os.fspath(url)
     if "://" not in text or text.startswith("file://"):
         return LocalBlobs(Path(text.removeprefix("file://")).expanduser())
