@@ -1,6 +1,7 @@
 """tune: Algorithm 1 with a search. Search sees opt examples only; test examples see the plan only, up to the first failure."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class Losses:
         return {"error": error, "cost": (config["t"] + 0.1 * x[:, 1]) * (0.6 if config["model"] == "small" else 1.0)}
 
 
-def run(losses: Losses, **options: Any) -> rf.Certificate:
+def run(losses: Any, **options: Any) -> rf.Certificate:
     given = {"search": "random", "budget": 40, "groups": {"label": LABELS}, "bounds": {"cost": (0, 2)}, **options}
     examples = given.pop("examples", DATA)
     return tune(losses, examples, SPACE, given.pop("problem", PROBLEM), **given)
@@ -273,7 +274,7 @@ def test_the_guided_search_gets_its_targets(monkeypatch: pytest.MonkeyPatch) -> 
         seen.update(options)
         return Recorder([{"t": 0.9, "model": "large"}])
 
-    monkeypatch.setattr("riskfront.tuning.make_search", fake)
+    monkeypatch.setattr("riskfront.searching.make_search", fake)
     run(Losses(), search="guided")
     overall, worst = seen["targets"]
     assert (overall.name, overall.alpha, overall.n_opt, overall.n_test) == ("error", 0.15, 450, 1050)
@@ -432,3 +433,132 @@ def test_whole_numbers_stay_whole() -> None:
     certificate = tune(losses, DATA, Space(depth=Int(1, 5)), problem, search="grid", budget=5)
     assert certificate.config == {"depth": 1}
     assert kinds == {int}
+
+
+# -------------------------------------------------------------------- what fails, and what is shared
+
+
+class Fails:
+    """Losses that fail at some settings, on examples of some number only if one is given."""
+
+    fingerprint = "losses that fail"
+
+    def __init__(self, at: Callable[[Config], bool], n_examples: int | None = None) -> None:
+        self.at, self.n_examples = at, n_examples
+        self.inner = Losses()
+
+    def __call__(self, config: Config, examples: Any) -> dict[str, Any]:
+        if self.at(config) and self.n_examples in (None, len(examples)):
+            raise RuntimeError("out of memory")
+        return self.inner(config, examples)
+
+
+@pytest.mark.parametrize("search", ["random", "optuna", "guided"])
+def test_settings_that_fail_can_be_left_out_of_the_search(search: str, tmp_path: Path) -> None:
+    losses = Fails(lambda config: config["model"] == "large")
+    with pytest.raises(rf.EvaluationError, match="on_error='skip'"):
+        run(losses, search=search)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=r"of 20 settings were left out because the losses function failed"):
+            certificate = run(losses, search=search, on_error="skip", budget=20, store=tmp_path / "run.zarr")
+        assert set(certificate.explored["model"]) == {"small"}
+        assert len(certificate.explored) < 20
+        assert rf.verify(certificate, tmp_path / "run.zarr") == []
+    with pytest.raises(rf.EvaluationError, match="All 5 settings failed"):
+        run(Fails(lambda config: True), search=search, on_error="skip", budget=5)
+
+
+@pytest.mark.parametrize("method", ["pareto-testing", rf.SplitFST(opt_fraction=0.4)])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_setting_that_fails_on_test_examples_only_is_not_certified(method: Any, jobs: int, tmp_path: Path) -> None:
+    whole = run(Losses(), search="random", method=method)
+    assert whole.path["certified"].sum() > 2
+    second = whole.path.iloc[1]
+    losses = Fails(lambda config: abs(config["t"] - second["t"]) < 1e-9, n_examples=whole.n_test)
+    with pytest.raises(rf.EvaluationError, match="40 settings evaluated on opt examples are in this") as caught:
+        run(losses, search="random", method=method)
+    assert caught.value.evaluated.n_configs == 40
+    store = tmp_path / "run.zarr"
+    for _ in range(2):  # the second time from the store
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            certificate = run(losses, search="random", method=method, on_error="skip", n_jobs=jobs, store=store)
+        # to leave it out would make the sequence depend on test examples: it has failed, and the sequence ends
+        assert list(certificate.path["certified"]) == [True, False]
+        assert certificate.path["p_value"].iloc[1] == 1
+        assert rf.verify(certificate, store) == []
+        if _ == 0:
+            assert any("failed on test examples" in str(warning.message) for warning in seen)
+
+
+def test_worst_losses_pass_no_limit() -> None:
+    limits = [
+        rf.Limit("wait", at_most=300, quantile=0.9),
+        rf.Limit("right", at_least=0.6),
+        rf.Limit("gain", at_most=0.5, given="answered"),
+        rf.Limit("count", at_most=0.9),
+    ]
+    problem = rf.Problem(limits, minimize="cost")
+
+    def losses(config: Config, examples: Any) -> dict[str, Any]:
+        if config["t"] > 0.5 and len(examples) > 500:
+            raise RuntimeError
+        n = len(examples)
+        columns = {"wait": np.full(n, 200.0, dtype=np.float32), "right": np.ones(n, dtype=int), "cost": np.zeros(n)}
+        return {**columns, "gain": np.zeros(n), "answered": np.ones(n, dtype=bool), "count": np.zeros(n, dtype=int)}
+
+    search = [{"t": 0.9, "model": "small"}]
+    options: dict[str, Any] = {"bounds": {"gain": (-1, 1)}, "on_error": "skip", "budget": 1}
+    for only in [problem, *(rf.Problem([limit], minimize="cost") for limit in limits)]:
+        with pytest.warns(UserWarning, match="not certified because"):
+            certificate = tune(losses, list(range(1000)), SPACE, only, search=Recorder(search), **options)
+        assert not certificate
+        assert certificate.path["p_value"].iloc[0] == 1
+        assert (certificate.path.filter(like="p_value ") == 1).to_numpy().all()
+
+
+def test_bounds_can_be_declared_when_a_store_was_made_without_them(tmp_path: Path) -> None:
+    def losses(config: Config, examples: Any) -> dict[str, Any]:
+        return {"wait": np.full(len(examples), 5 * config["t"]), "cost": np.full(len(examples), 1 - config["t"])}
+
+    problem = rf.Problem([rf.Limit("wait", at_most=0.9)], minimize="cost")
+    options: dict[str, Any] = {"search": "random", "budget": 15, "store": tmp_path / "run.zarr"}
+    with pytest.raises(rf.InvalidInputError, match="needs bounds"):
+        tune(losses, list(range(400)), SPACE, problem, **options)
+    for bounds in ({"wait": (0, 5)}, {"wait": (0, 50)}):
+        certificate = tune(losses, list(range(400)), SPACE, problem, bounds=bounds, **options)
+        assert certificate.loss_bounds == {"wait": bounds["wait"]}
+        assert rf.verify(certificate, tmp_path / "run.zarr") == []
+
+
+def test_evaluate_keeps_out_of_the_store_of_tune(tmp_path: Path) -> None:
+    run(Losses(), search="random", budget=5, store=tmp_path / "run.zarr")
+    with pytest.raises(StoreError, match=r"belongs to another task: its .*command.* differ"):
+        evaluate(Losses(), DATA, [{"t": 0.5, "model": "small"}], store=tmp_path / "run.zarr")
+    assert run(Losses(), search="random", budget=5, store=tmp_path / "run.zarr")
+
+
+def test_options_of_a_search() -> None:
+    assert run(Losses(), search="optuna", budget=10, search_options={"sampler": "tpe", "n_startup": 4})
+    with pytest.raises(rf.InvalidInputError, match=r"The options of random are \[\]; got \['sampler'\]"):
+        run(Losses(), search="random", search_options={"sampler": "tpe"})
+    with pytest.raises(rf.InvalidInputError, match="options must be given to the search object itself"):
+        run(Losses(), search=Recorder([]), search_options={"sampler": "tpe"})
+
+
+def test_a_study_of_another_split_is_refused(tmp_path: Path) -> None:
+    """What it was told of is opt examples there, and may be test examples here."""
+    shared = {"storage": f"sqlite:///{tmp_path}/study.db", "study_name": "run"}
+    assert run(Losses(), search="optuna", budget=8, search_options=shared)
+    for options, what in (
+        ({"seed": 1}, "split"),
+        ({"method": rf.ParetoTesting(opt_fraction=0.5)}, "split"),
+        ({"examples": -DATA}, "examples"),
+        (
+            {"problem": rf.Problem([rf.Limit("cost", at_most=0.9), rf.Limit("error", at_most=0.5)], "error")},
+            "objectives",
+        ),
+    ):
+        with pytest.raises(rf.InvalidInputError, match=f"must be of this very task; its {what} differ"):
+            run(Losses(), search="optuna", budget=8, search_options=shared, **options)
+    assert run(Losses(), search="optuna", budget=8, search_options=shared)

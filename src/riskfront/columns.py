@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -173,6 +174,17 @@ def is_number(value: object) -> bool:
     """Whether a value is one finite number (and not a truth value)."""
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     return real and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """A whole number of at least ``least``; numpy's too."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise InvalidInputError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+    return number
 
 
 def plain(value: Any) -> Any:

@@ -27,6 +27,8 @@ from riskfront.task import Task
 from riskfront.workers import Evaluator, Workers, WorkersLostError
 
 Bounds = Mapping[str, tuple[float, float]]
+Failures = dict[str, tuple[Config, Failure]]  # by the name of the setting
+SKIP_HINT = ", or leave such settings out with on_error='skip'"
 _NAMED = 8  # settings that a sentence names
 
 
@@ -59,20 +61,18 @@ def evaluate(
         progress: show a progress bar; by default on a terminal only.
     """
     settings = as_configs(configs)
-    if on_error not in ("raise", "skip"):
-        raise InvalidInputError(f"on_error must be 'raise' or 'skip'; got {on_error!r}.")
+    check_on_error(on_error)
     rows = open_rows(store, lambda: _task(losses, examples, groups, bounds, settings), examples, groups, bounds)
     todo = [config for config in settings if config not in rows]
-    failures: dict[str, tuple[Config, Failure]] = {}
+    failures: Failures = {}
     with (
         Workers(losses, examples, n_jobs) as workers,
         ProgressBar("evaluating", len(settings), len(settings) - len(todo), progress) as bar,
     ):
-        hint = ", or leave such settings out with on_error='skip'"
         declared = partial(check_declared, groups=groups or {}, bounds=bounds or {})
-        fill(rows, workers, todo, bar, None if on_error == "raise" else failures, hint, declared)
+        fill(rows, workers, todo, bar, None if on_error == "raise" else failures, SKIP_HINT, declared)
     if failures:
-        _warn(failures, len(settings))
+        warn_of(failures, len(settings))
     return rows.table([config for config in settings if config_id(config) not in failures], bounds=bounds)
 
 
@@ -133,7 +133,7 @@ def fill(
     workers: Evaluator,
     configs: Sequence[Config],
     bar: ProgressBar,
-    failures: dict[str, tuple[Config, Failure]] | None = None,
+    failures: Failures | None = None,
     hint: str = "",
     check: Callable[[Mapping[str, Array]], None] | None = None,
 ) -> None:
@@ -202,6 +202,11 @@ def as_configs(configs: Iterable[Mapping[str, Any]] | pd.DataFrame) -> list[Conf
     return [{str(name): checked.plain(value) for name, value in config.items()} for config in listed]
 
 
+def check_on_error(on_error: str) -> None:
+    if on_error not in ("raise", "skip"):
+        raise InvalidInputError(f"on_error must be 'raise' or 'skip'; got {on_error!r}.")
+
+
 def check_examples(examples: Any, groups: Mapping[str, npt.ArrayLike] | None) -> None:
     check_sequence(examples)
     if groups is not None and not isinstance(groups, Mapping):
@@ -264,7 +269,8 @@ def _lost(lost: WorkersLostError, configs: Sequence[Config], rows: RowsOf) -> Ev
     return _with_evaluated(partial(EvaluationError, problem, busy[0] if busy else {}), rows, "")
 
 
-def _warn(failures: Mapping[str, tuple[Config, Failure]], total: int) -> None:
+def warn_of(failures: Failures, total: int) -> None:
+    """Say what was left out; an error if that is everything."""
     config, failure = next(iter(failures.values()))
     if len(failures) == total:
         raise replace(failure, reason=f"All {total} settings failed, the first so: {failure.reason}").error(config, "")

@@ -52,16 +52,16 @@ def open_header(blobs: Blobs, task: Task | None) -> Header:
             parts = [f"'{blobs.url}/{name}'" for name in blobs.names("") if name in ("opt", "test")]
             hint = f"Open its part {' or '.join(parts)}." if parts else "Make one with evaluate(..., store=...)."
             raise StoreError(f"there is no store of losses at '{blobs.url}'. {hint}")
-        _claim(blobs, task)
+        claim(blobs, task.identity)
         header = _create(blobs, task)
     if task is not None:
         _check_same(task.identity, header.task, blobs.url)
     return header
 
 
-def _claim(blobs: Blobs, task: Task) -> None:
+def claim(blobs: Blobs, identity: Mapping[str, Any]) -> None:
     """Of several tasks that make one store at the same moment, the first has it; the others are refused."""
-    own = json.dumps({str(name): value for name, value in task.identity.items()}).encode()
+    own = json.dumps(dict(identity)).encode()
     if not blobs.create(_CLAIM, own):
         _check_same(json.loads(own), json.loads(blobs.read(_CLAIM) or own), blobs.url)
 

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from riskfront import columns
-from riskfront.arrays import Array, IntArray
-from riskfront.blobs import open_blobs
 from riskfront.calibration import certify
 from riskfront.certificate import Certificate
-from riskfront.columns import Groups
-from riskfront.errors import InvalidInputError, StoreError
-from riskfront.evaluation import Bounds, MemoryRows, RowsOf, check_examples, fill
-from riskfront.evidence import Evidence
-from riskfront.examples import take, take_groups
+from riskfront.columns import whole_number
+from riskfront.errors import EvaluationError, InvalidInputError
+from riskfront.evaluation import Bounds, Failures, RowsOf, check_examples, check_on_error
 from riskfront.fingerprint import fingerprint
 from riskfront.methods import Method, Plan, make_method
 from riskfront.on_demand import PlannedRows
 from riskfront.outcome import Losses
-from riskfront.problem import Limit, Problem
+from riskfront.parts import Part, split
+from riskfront.problem import Problem
 from riskfront.progress import ProgressBar
-from riskfront.search import LimitTarget, Remembering, Search, make_search
-from riskfront.space import Config, Space, config_id
-from riskfront.splits import split_examples
-from riskfront.store import LossStore
+from riskfront.search import Search
+from riskfront.searching import search_settings, start_search
+from riskfront.space import Config, Space
 from riskfront.table import LossTable
 from riskfront.task import Task
 from riskfront.workers import Evaluator, Workers
-
-_REPEATS = 100  # rounds in a row without a new setting, after which a search is taken to have no more
 
 
 def tune(
@@ -52,6 +46,8 @@ def tune(
     groups: Mapping[str, npt.ArrayLike] | None = None,
     bounds: Bounds | None = None,
     method: str | Method = "pareto-testing",
+    on_error: Literal["raise", "skip"] = "raise",
+    search_options: Mapping[str, Any] | None = None,
     progress: bool | None = None,
 ) -> Certificate:
     """Search settings on one part of the examples, and certify the best of them on the other.
@@ -71,6 +67,12 @@ def tune(
         groups: name -> (n_examples,), for limits that hold in every group.
         bounds: name -> (low, high), (0, 1) by default.
         method: how to plan the tests; it must use opt examples.
+        on_error: "raise" stops at the first setting at which ``losses`` fails; "skip" leaves it out of the search, and takes it
+            to have the worst possible losses where it fails on test examples only: to leave it out there would make the plan
+            depend on them.
+        search_options: of a search given by its name, such as {"sampler": "tpe"} or {"storage": "sqlite:///study.db",
+            "study_name": "run"}, by which several machines search together with the same seed: each evaluates ``budget``
+            settings and knows those of the others. Certify with one of them.
         progress: show progress bars; by default on a terminal only.
 
     On test examples only settings of the plan are evaluated, in testing order, and a fixed sequence stops paying at its first
@@ -78,191 +80,63 @@ def tune(
     """
     planner = make_method(method)
     _check(examples, groups, space, problem, planner, bounds or {})
-    budget = _whole_number(budget)
-    parts = _split(losses, examples, space, planner, groups, bounds, seed, store)
-    searcher = _make_search(search, space, problem, parts, bounds or {}, seed, budget)
+    check_on_error(on_error)
+    budget, seed = whole_number("budget", budget, 1), whole_number("seed", seed, 0)
+
+    @cache
+    def task() -> Task:
+        return Task.of(losses, examples, groups, bounds, space=space.to_dict(), split=[seed, planner.opt_fraction])
+
+    parts = split(examples, groups, bounds, planner.opt_fraction, seed, store, task)
+    searcher = start_search(
+        search, space, problem, parts, bounds or {}, seed, budget, search_options or {}, lambda: task().identity
+    )
+    failures: Failures | None = {} if on_error == "skip" else None
     with (
         Workers(losses, parts.opt.examples, n_jobs) as workers,
         ProgressBar("searching", budget, min(len(parts.opt.rows), budget), progress) as bar,
     ):
-        configs = _search(searcher, space, problem, parts.opt.rows, workers, bar, budget)
+        configs = search_settings(searcher, space, problem, parts.opt.rows, workers, bar, budget, bounds, failures)
     opt = parts.opt.rows.table(configs, bounds=bounds)
     plan = planner.plan(opt, problem)
     with (
         Workers(losses, parts.test.examples, n_jobs) as workers,
         ProgressBar("testing", len(plan), 0, progress) as bar,
     ):
-        return certify_along(plan, configs, parts.test.rows, parts.test.groups, problem, workers, bar)
+        try:
+            return certify_along(plan, configs, parts.test, problem, workers, bar, skip=on_error == "skip")
+        except EvaluationError as error:
+            if store is None:
+                raise _with_searched(error, opt) from error.__cause__
+            raise
 
 
 def certify_along(
     plan: Plan,
     configs: Sequence[Config],
-    rows: RowsOf,
-    groups: Mapping[str, Groups],
+    test: Part,
     problem: Problem,
     workers: Evaluator,
     bar: ProgressBar,
+    *,
+    skip: bool = False,
 ) -> Certificate:
-    """Test along the plan; settings that ``rows`` of the test examples lack are evaluated when their turn comes."""
-    limited = {limit.loss for limit in problem.limits if limit.quantile is None}
-    planned = PlannedRows(plan, configs, rows, workers, limited, bar)
-    certificate = certify(plan, planned.table(rows.n_examples, groups), problem)
-    return replace(certificate, data_sha256=_data_sha256(certificate, plan, configs, rows))
+    """Test along the plan; settings that the rows of the test part lack are evaluated when their turn comes."""
+    planned = PlannedRows(plan, configs, test.rows, workers, problem, bar, skip=skip)
+    certificate = certify(plan, planned.table(test.rows.n_examples, test.groups), problem)
+    return replace(certificate, data_sha256=_data_sha256(certificate, plan, configs, test.rows))
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Some of the examples, their groups, and where their evaluated settings are kept."""
-
-    examples: Any
-    groups: Mapping[str, Groups]
-    rows: RowsOf
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    opt: _Part
-    test: _Part
-
-
-def _split(
-    losses: Losses,
-    examples: Any,
-    space: Space,
-    planner: Method,
-    groups: Mapping[str, npt.ArrayLike] | None,
-    bounds: Bounds | None,
-    seed: int,
-    store: str | os.PathLike[str] | None,
-) -> _Parts:
-    """Opt and test examples, each with rows of its own: what one part lost can never get into the other."""
-    task = None
-    if store is not None:
-        if b"riskfront.losses" in (open_blobs(store).read("zarr.json") or b""):
-            raise StoreError(
-                f"'{os.fspath(store)}' is a store of evaluate; tune needs one of its own. Give another name."
-            )
-        split = [seed, planner.opt_fraction]
-        task = Task.of(losses, examples, groups, bounds, space=space.to_dict(), split=split)
-    found = []
-    for name, positions in zip(("opt", "test"), split_examples(len(examples), planner.opt_fraction, seed), strict=True):
-        part, part_groups = take(examples, positions), take_groups(groups, len(examples), positions)
-        rows: RowsOf = MemoryRows(len(positions), part_groups, bounds)
-        if task is not None:
-            own = replace(task, n_examples=len(positions), groups=part_groups, identity={**task.identity, "part": name})
-            rows = LossStore(f"{os.fspath(store).rstrip('/')}/{name}", own)  # type: ignore[arg-type]
-        found.append(_Part(part, part_groups, rows))
-    return _Parts(*found)
-
-
-def _search(
-    search: Search, space: Space, problem: Problem, rows: RowsOf, workers: Workers, bar: ProgressBar, budget: int
-) -> list[Config]:
-    """Ask, evaluate, tell, until the budget is spent or the search has no more; the settings in the order they were told.
-
-    Settings that an earlier run left in the store cost nothing and count. As long as the search asks what it asked then, it
-    goes the same way; when it first asks for something else, it is told all that is known. A search with a memory of its own
-    goes on from there, and its order counts: to repeat a call that was finished changes nothing.
-    """
-    told = {config_id(config): config for config in _remembered(search) if config in rows}
-    if told:
-        _tell(search, problem, rows, [c for c in rows.configs if config_id(c) not in told], told)
-    repeats = 0
-    while len(told) < budget and repeats < _REPEATS:
-        before = len(told)
-        batch = _ask(search, space, min(workers.count, budget - len(told)))
-        if not batch:
-            break
-        missing = [config for config in batch.values() if config not in rows]
-        if missing:
-            known = told.keys() | batch.keys()
-            _tell(search, problem, rows, [c for c in rows.configs if config_id(c) not in known], told)
-            fill(rows, workers, missing[: max(0, budget - len(told))], bar)
-        _tell(search, problem, rows, [config for config in batch.values() if config in rows], told)
-        repeats = repeats + 1 if len(told) == before else 0
-    if not told:
-        raise InvalidInputError("a search must propose at least one setting; it proposed none.")
-    order = {config_id(config): place for place, config in enumerate(_remembered(search))}
-    return [told[name] for name in sorted(told, key=lambda name: order.get(name, len(order)))]
-
-
-def _remembered(search: Search) -> list[Config]:
-    return search.remembered() if isinstance(search, Remembering) else []
-
-
-def _ask(search: Search, space: Space, n: int) -> dict[str, Config]:
-    """The settings proposed, by name, each once and in the types of the space."""
-    found = {}
-    for proposal in search.ask(n) or ():
-        try:
-            config = space.check(proposal)
-        except InvalidInputError as error:
-            raise InvalidInputError(f"a search must propose settings of the space; got {proposal!r}. {error}") from None
-        found[config_id(config)] = config
-    return found
-
-
-def _tell(search: Search, problem: Problem, rows: RowsOf, configs: Sequence[Config], told: dict[str, Config]) -> None:
-    if not configs:
-        return
-    table = rows.table(configs)
-    evidence = Evidence(problem, table)
-    values = np.hstack([evidence.risks(), _finite(evidence.objectives(), problem, table)])
-    names = _told_names(problem)
-    for config, row in zip(configs, values, strict=True):
-        search.tell(config, {name: float(value) for name, value in zip(names, row, strict=True)})
-        told[config_id(config)] = config
-
-
-def _finite(objectives: Array, problem: Problem, table: LossTable) -> Array:
-    """Objectives that no example speaks of take the worst value that a loss of these settings had."""
-    for column, objective in zip(objectives.T, problem.objectives, strict=True):
-        if np.isinf(column).any():
-            values = table.losses(objective.loss)
-            column[np.isinf(column)] = -values.min() if objective.maximize else values.max()
-    return objectives
-
-
-def _told_names(problem: Problem) -> list[str]:
-    limits = problem.limit_names
-    return [*limits, *(f"{o.name} (free)" if o.name in limits else o.name for o in problem.objectives)]
-
-
-def _make_search(
-    search: str | Search, space: Space, problem: Problem, parts: _Parts, bounds: Bounds, seed: int, budget: int
-) -> Search:
-    options: dict[str, Any] = {}
-    if search == "guided":
-        pairs = zip(problem.limit_names, problem.limits, strict=True)
-        options = {"targets": [_target(name, limit, parts, bounds) for name, limit in pairs], "delta": problem.delta}
-    return make_search(search, space, _told_names(problem), seed=seed, budget=budget, **options)
-
-
-def _target(name: str, limit: Limit, parts: _Parts, bounds: Bounds) -> LimitTarget:
-    """A limit as a guided search needs it; where it speaks of groups, by the one with the fewest test examples.
-
-    Groups are known before any loss is: to count those of test examples tells nothing of how settings do on them.
-    """
-    low, high = bounds.get(limit.loss, (0.0, 1.0))
-    alpha = (limit.value - low if limit.at_least is None else high - limit.value) / (high - low)
-    if limit.quantile is not None:
-        alpha = 1 - limit.quantile
-    opt, test = _group_sizes(limit, parts.opt), _group_sizes(limit, parts.test)
-    scarcest = int(test.argmin())
-    return LimitTarget(name, alpha, max(1, int(opt[scarcest])), max(1, int(test[scarcest])))
-
-
-def _group_sizes(limit: Limit, part: _Part) -> IntArray:
-    """(groups,): the examples a limit speaks of. A condition that is a loss is not known yet and counts as met."""
-    met = np.ones(len(part.examples), dtype=np.bool_)
-    if limit.given is not None and limit.given in part.groups:
-        condition = part.groups[limit.given]
-        met = np.isin(condition.codes, [i for i, level in enumerate(condition.levels) if level == 1])
-    if limit.per is None or limit.per not in part.groups:
-        return np.array([met.sum()])
-    groups = part.groups[limit.per]
-    return np.bincount(groups.codes[met], minlength=len(groups.levels))
+def _with_searched(error: EvaluationError, opt: LossTable) -> EvaluationError:
+    """The error of a test, with what was evaluated before it, on opt examples."""
+    n = opt.n_configs
+    more = EvaluationError(
+        error.problem,
+        error.config,
+        f"The {n} settings evaluated on opt examples are in this error's 'evaluated'; with a store, the next run finds them.",
+    )
+    more.n_evaluated, more.evaluated, more.can_skip = n, opt, error.can_skip
+    return more
 
 
 def _data_sha256(certificate: Certificate, plan: Plan, configs: Sequence[Config], rows: RowsOf) -> str:
@@ -307,14 +181,3 @@ def _check_bounds(problem: Problem, bounds: Bounds) -> None:
         raise InvalidInputError(
             f"the limit on '{limit.loss}' must lie strictly between its bounds ({low:g}, {high:g}); got {limit.value:g}."
         )
-
-
-def _whole_number(budget: Any) -> int:
-    """numpy's whole numbers too."""
-    try:
-        number = 0 if isinstance(budget, bool) else operator.index(budget)
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise InvalidInputError(f"budget must be a whole number of at least 1; got {budget!r}.")
-    return number

@@ -13,6 +13,7 @@ from riskfront.columns import plain
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.methods import make_method
 from riskfront.outcome import Outcome
+from riskfront.parts import Part
 from riskfront.progress import ProgressBar
 from riskfront.sources import Data, as_table, is_store
 from riskfront.space import Config
@@ -88,7 +89,8 @@ def _tuned_again(certificate: Certificate, url: str) -> Certificate:
     opt.check()
     plan = make_method(certificate.method, **certificate.parameters).plan(opt, certificate.problem)
     bar = ProgressBar("verifying", len(plan), 0, False)
-    return certify_along(plan, configs, test_rows, test_rows.groups(), certificate.problem, _Nobody(url), bar)
+    test = Part(None, test_rows.groups(), test_rows)
+    return certify_along(plan, configs, test, certificate.problem, _Nobody(url), bar)
 
 
 class _Nobody:

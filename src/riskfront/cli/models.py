@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shlex
 import sys
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ TaskFile = Annotated[
 SpaceFile = Annotated[Path | None, typer.Option("--space", help="TOML file of a space, instead of the task's own.")]
 BoundsOption = Annotated[list[str], typer.Option("--bounds", help="Range of a loss, as 'gain=-1,1'.")]
 Jobs = Annotated[int, typer.Option("--n-jobs", help="Settings evaluated at a time.")]
+SkipErrors = Annotated[bool, typer.Option("--skip-errors", help="Leave out settings at which losses fails.")]
 _BLIND = ("random", "grid")  # strategies that never look at a loss
 StoreOption = Annotated[
     str, typer.Option(help="Folder or URL of a store; the same command later goes on where it was.")
@@ -51,6 +53,14 @@ def tune(
     task: TaskFile,
     wanted: ProblemOptions,
     search: Annotated[str, typer.Option(help="grid, random, optuna, parego or guided.")] = "optuna",
+    search_option: Annotated[
+        list[str],
+        typer.Option(
+            "--search-option",
+            help="An option of the search, as 'sampler=tpe'. Several machines search together with "
+            "'storage=sqlite:///study.db' (or a PostgreSQL URL) and 'study_name=run'.",
+        ),
+    ] = [],  # noqa: B006 - Typer's way to say that an option may be repeated or left out
     budget: Annotated[int, typer.Option(help="Settings to evaluate while searching.")] = 200,
     method: MethodName = "pareto-testing",
     p_value: PValue = "auto",
@@ -58,7 +68,8 @@ def tune(
     n_jobs: Jobs = 1,
     store: StoreOption = "",
     space: SpaceFile = None,
-    bounds: BoundsOption = [],  # noqa: B006 - Typer's way to say that an option may be repeated or left out
+    bounds: BoundsOption = [],  # noqa: B006
+    skip_errors: SkipErrors = False,
     out: Out = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     as_json: Json = False,
@@ -80,6 +91,8 @@ def tune(
         groups=given.groups,
         bounds=given.bounds,
         method=method,
+        on_error="skip" if skip_errors else "raise",
+        search_options=dict(_option(text) for text in search_option),
         progress=False if as_json else None,
     )
     if out is not None:
@@ -100,10 +113,8 @@ def evaluate(
     n_jobs: Jobs = 1,
     seed: Seed = 0,
     space: SpaceFile = None,
-    bounds: BoundsOption = [],  # noqa: B006 - Typer's way to say that an option may be repeated or left out
-    skip_errors: Annotated[
-        bool, typer.Option("--skip-errors", help="Leave out settings at which losses fails.")
-    ] = False,
+    bounds: BoundsOption = [],  # noqa: B006
+    skip_errors: SkipErrors = False,
 ) -> int:
     """Fill a store with the losses of many settings; then: riskfront calibrate STORE."""
     if search not in _BLIND:
@@ -181,6 +192,17 @@ def _needed(module: ModuleType, name: str, path: Path) -> Any:
     if not hasattr(module, name):
         raise InvalidInputError(f"a task must define losses, examples and space; '{path}' defines no {name}.")
     return getattr(module, name)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """A number or a truth value where it is one, a text otherwise."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidInputError(f"--search-option must read like 'sampler=tpe'; got {text!r}.")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _spread(space: Any, budget: int, seed: int) -> list[dict[str, Any]]:

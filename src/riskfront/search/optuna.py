@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -86,6 +86,23 @@ class OptunaSearch:
                 return
             create = import_optuna().trial.create_trial
             self._study.add_trial(create(params=checked, distributions=self._distributions, values=list(numbers)))
+
+    def belong_to(self, task: Callable[[], Mapping[str, str]]) -> None:
+        """A study in a storage belongs to the first task that used it: all who join it must share its opt examples."""
+        if not self._shared:
+            return
+        with quiet("optuna"):
+            own, key = dict(task()), "riskfront task"
+            known = self._study.user_attrs.get(key)
+            if known is None:
+                self._study.set_user_attr(key, own)
+                known = own
+        different = [part for part in {**own, **known} if own.get(part) != known.get(part)]
+        if different:
+            raise InvalidInputError(
+                f"the study {self._study.study_name!r} must be of this very task; its {', '.join(different)} differ. What it "
+                "was told may be of test examples here: give another study_name, or the same task, split and seed."
+            )
 
     def remembered(self) -> list[Config]:
         """Every setting told, by whichever process, in the order in which they were asked or first told."""

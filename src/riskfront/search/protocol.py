@@ -1,6 +1,6 @@
 """What every search strategy offers. Strategies only ever see the numbers told to them: opt data, by construction."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 from riskfront.space import Config
@@ -22,6 +22,10 @@ class Search(Protocol):
 @runtime_checkable
 class Remembering(Search, Protocol):
     """A search that may know settings from before it was made: earlier runs and other machines told them."""
+
+    def belong_to(self, task: Callable[[], Mapping[str, str]]) -> None:
+        """Whose settings these are, by a name for each part of the task; an error if they are another's."""
+        ...
 
     def remembered(self) -> list[Config]:
         """Every setting told so far, each time in the same order."""
