@@ -164,6 +164,18 @@ def groups(name: str, values: npt.ArrayLike | Groups, n_examples: int) -> Groups
     )
 
 
+def all_groups(given: Mapping[str, Any] | pd.DataFrame | None, n_examples: int) -> dict[str, Groups]:
+    """The groups of a mapping, or of the columns of a data frame."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping | pd.DataFrame):
+        raise InvalidInputError(
+            f"groups must be a dictionary or a data frame, name -> one value for each example; got {type(given).__name__}. "
+            "Write {'label': values}."
+        )
+    return {str(name): groups(str(name), values, n_examples) for name, values in given.items()}
+
+
 def _declared_levels(values: Any) -> pd.Index[Any] | None:
     """The categories of a categorical column, also those that no example has."""
     kind = getattr(values, "dtype", None)
