@@ -70,7 +70,7 @@ def test_a_store_of_another_task_is_refused(tmp_path: Path) -> None:
     store = tmp_path / "run.zarr"
     evaluate(losses, EXAMPLES, CONFIGS[:1], store=store)
     for other, examples, groups, configs, what in (
-        (counted, EXAMPLES, None, CONFIGS, "code"),
+        (counted, EXAMPLES, None, CONFIGS, "code and packages"),
         (losses, EXAMPLES + 1, None, CONFIGS, "examples"),
         (losses, EXAMPLES, {"half": EXAMPLES > 0.5}, CONFIGS, "groups"),
         (losses, EXAMPLES, None, [{"t": 0.5}], "settings"),
