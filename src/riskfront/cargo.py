@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from riskfront.arrays import Array
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.outcome import Losses
 
@@ -66,17 +66,18 @@ class SentCargo:
     They stay bytes until a worker asks for them: an error on the way would be Dask's, one while unpacking is ours to explain.
     """
 
-    def __init__(self, data: bytes, arrays: list[Any]) -> None:
+    def __init__(self, data: bytes, arrays: list[Array]) -> None:
         self._data, self._arrays = data, arrays
         self._held: tuple[Losses, Any] | None = None
 
     @classmethod
     def pack(cls, losses: Losses, examples: Any) -> SentCargo:
-        arrays: list[Any] = []
-        return cls(_pickled(losses, examples, arrays), arrays)
+        buffers: list[Any] = []
+        data = _pickled(losses, examples, buffers)
+        return cls(data, [np.asarray(buffer.raw()) for buffer in buffers])
 
     def __reduce__(self) -> Any:
-        return SentCargo, (self._data, [pickle.PickleBuffer(array) for array in self._arrays])
+        return SentCargo, (self._data, self._arrays)
 
     def unpack(self) -> tuple[Losses, Any]:
         if self._held is None:
@@ -128,11 +129,11 @@ def no_room(folder: Path, error: OSError) -> StoreError:
     )
 
 
-def _pickled(losses: Losses, examples: Any, arrays: list[Any] | None = None) -> bytes:
+def _pickled(losses: Losses, examples: Any, buffers: list[Any] | None = None) -> bytes:
     """As bytes; where a list for them is given, the contents of arrays are put there instead of being copied."""
     import cloudpickle
 
-    keep = None if arrays is None else arrays.append
+    keep = None if buffers is None else buffers.append
     try:
         data: bytes = cloudpickle.dumps((SearchPath(), losses, examples), protocol=5, buffer_callback=keep)
     except Exception as error:
@@ -143,7 +144,7 @@ def _pickled(losses: Losses, examples: Any, arrays: list[Any] | None = None) -> 
     return data
 
 
-def _unpickled(data: bytes, arrays: list[Any] | None = None) -> tuple[Losses, Any]:
+def _unpickled(data: bytes, arrays: list[Array] | None = None) -> tuple[Losses, Any]:
     import cloudpickle
 
     _, losses, examples = cloudpickle.loads(data, buffers=arrays)

@@ -96,7 +96,8 @@ class Workers:
                 under_way.pop(index)
                 yield index, outcome
         except Exception as error:  # the user's function cannot cause one: its own are outcomes
-            raise WorkersLostError(said(error).splitlines()[0], list(under_way)) from error
+            reason = said(error).splitlines()[0].partition(". ")[0]  # what may be behind it is ours to say
+            raise WorkersLostError(reason, list(under_way)) from error
         finally:
             results.close()
 
