@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import riskfront as rf
 from riskfront.errors import EvaluationError, InvalidInputError, StoreError
 from riskfront.evaluation import evaluate
 from riskfront.space import Float, Space
@@ -186,7 +187,6 @@ def test_settings_from_an_iterator(tmp_path: Path) -> None:
         ({"store": 5}, "a store must be given by a path or a URL; got 5"),
         ({"store": ""}, "a store must be given by a path or a URL; got ''"),
         ({"groups": [1] * 50}, "groups must be a dictionary.* got list"),
-        ({"groups": pd.DataFrame({"y": EXAMPLES})}, r"of a data frame: dict\(frame\).* got DataFrame"),
         ({"bounds": [(0, 1)]}, "bounds must be a dictionary.* got list"),
         ({"bounds": {"cost": (1, 0)}}, "bounds of 'cost' must be finite with low < high"),
         ({"bounds": {"cost": 3}}, "bounds of 'cost' must be a pair"),
@@ -381,3 +381,15 @@ def test_the_bar_shows_on_a_terminal_only(capfd: pytest.CaptureFixture[str]) -> 
     assert capfd.readouterr().err == ""
     evaluate(losses, EXAMPLES, CONFIGS, progress=True)
     assert "evaluating" in capfd.readouterr().err
+
+
+def test_groups_as_a_data_frame(tmp_path: Path) -> None:
+    half = np.where(EXAMPLES > 0.5, "high", "low")
+    expected = evaluate(losses, EXAMPLES, CONFIGS, groups={"half": half})
+    for store in (None, tmp_path / "run.zarr"):
+        table = evaluate(losses, EXAMPLES, CONFIGS, groups=pd.DataFrame({"half": half}), store=store)
+        assert table.sha256 == expected.sha256
+    problem = rf.Problem("error <= 0.6 per half", minimize="cost")
+    frame, space = pd.DataFrame({"half": half}), rf.Space(t=rf.Float(0, 0.5), kind=rf.Choice(["a", "b"]))
+    certificate = rf.tune(losses, EXAMPLES, space, problem, search="random", budget=4, groups=frame)
+    assert set(certificate.bounds["group"]) <= {"high", "low"}

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from riskfront import columns as checked
@@ -28,6 +27,7 @@ from riskfront.workers import Evaluator, Workers, WorkersLostError
 
 Bounds = Mapping[str, tuple[float, float]]
 Failures = dict[str, tuple[Config, Failure]]  # by the name of the setting
+GroupsGiven = Mapping[str, Any] | pd.DataFrame | None  # name -> one value for each example
 SKIP_HINT = ", or leave such settings out with on_error='skip'"
 _NAMED = 8  # settings that a sentence names
 
@@ -39,7 +39,7 @@ def evaluate(
     *,
     store: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
-    groups: Mapping[str, npt.ArrayLike] | None = None,
+    groups: GroupsGiven = None,
     bounds: Bounds | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     progress: bool | None = None,
@@ -54,7 +54,7 @@ def evaluate(
         store: a path or an fsspec URL. Each setting is written as soon as it is evaluated; the same call later goes on where
             an earlier one was stopped. A store of another function, other examples or other groups is refused.
         n_jobs: processes, as in joblib; a Dask or Ray cluster by ``joblib.parallel_config``.
-        groups: name -> (n_examples,), for limits that hold in every group.
+        groups: name -> (n_examples,), or a data frame, for limits that hold in every group.
         bounds: name -> (low, high), (0, 1) by default.
         on_error: "raise" stops at the first setting at which ``losses`` fails; "skip" leaves it out and warns at the end. What
             contradicts ``bounds`` or ``groups``, and workers that die, stop it in any case.
@@ -69,7 +69,9 @@ def evaluate(
         Workers(losses, examples, n_jobs) as workers,
         ProgressBar("evaluating", len(settings), len(settings) - len(todo), progress) as bar,
     ):
-        declared = partial(check_declared, groups=groups or {}, bounds=bounds or {})
+        declared = partial(
+            check_declared, groups=[] if groups is None else [str(name) for name in groups], bounds=bounds or {}
+        )
         fill(rows, workers, todo, bar, None if on_error == "raise" else failures, SKIP_HINT, declared)
     if failures:
         warn_of(failures, len(settings))
@@ -79,11 +81,9 @@ def evaluate(
 class MemoryRows:
     """Evaluated settings that are held in memory: what a store is, without one."""
 
-    def __init__(
-        self, n_examples: int, groups: Mapping[str, npt.ArrayLike | checked.Groups] | None, bounds: Bounds | None
-    ) -> None:
+    def __init__(self, n_examples: int, groups: GroupsGiven, bounds: Bounds | None) -> None:
         self.n_examples = n_examples
-        self._groups = {name: checked.groups(name, values, n_examples) for name, values in (groups or {}).items()}
+        self._groups = checked.all_groups(groups, n_examples)
         check_bounds(bounds)
         self._bounds = dict(bounds or {})
         self._rows: dict[str, tuple[Config, Mapping[str, Array]]] = {}
@@ -119,7 +119,7 @@ def open_rows(
     store: str | os.PathLike[str] | None,
     task: Callable[[], Task],
     examples: Any,
-    groups: Mapping[str, npt.ArrayLike] | None,
+    groups: GroupsGiven,
     bounds: Bounds | None,
 ) -> RowsOf:
     """Where evaluated settings go. The fingerprints of a task are only computed for a store."""
@@ -207,15 +207,9 @@ def check_on_error(on_error: str) -> None:
         raise InvalidInputError(f"on_error must be 'raise' or 'skip'; got {on_error!r}.")
 
 
-def check_examples(examples: Any, groups: Mapping[str, npt.ArrayLike] | None) -> None:
+def check_examples(examples: Any, groups: GroupsGiven) -> None:
     check_sequence(examples)
-    if groups is not None and not isinstance(groups, Mapping):
-        raise InvalidInputError(
-            "groups must be a dictionary, name -> one value for each example (of a data frame: dict(frame)); "
-            f"got {type(groups).__name__}."
-        )
-    for name, values in (groups or {}).items():
-        checked.groups(name, values, len(examples))
+    checked.all_groups(groups, len(examples))
 
 
 def check_bounds(bounds: Bounds | None) -> None:
@@ -238,9 +232,7 @@ def check_declared(losses: Mapping[str, Array], groups: Iterable[str], bounds: B
         checked.declared_bounds(bounds, ranges, {name: values.dtype for name, values in losses.items()})
 
 
-def _task(
-    losses: Losses, examples: Any, groups: Mapping[str, Any] | None, bounds: Bounds | None, settings: list[Config]
-) -> Task:
+def _task(losses: Losses, examples: Any, groups: GroupsGiven, bounds: Bounds | None, settings: list[Config]) -> Task:
     return Task.of(losses, examples, groups, bounds, settings=sorted(settings[0]))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from riskfront import columns
@@ -65,9 +64,11 @@ def take(examples: Any, positions: IntArray) -> Any:
     return part
 
 
-def take_groups(groups: Mapping[str, npt.ArrayLike] | None, n_examples: int, positions: IntArray) -> dict[str, Groups]:
+def take_groups(
+    groups: Mapping[str, Any] | pd.DataFrame | None, n_examples: int, positions: IntArray
+) -> dict[str, Groups]:
     """The groups of these examples. Levels that none of them has stay: a limit in every group speaks of them too."""
-    coded = {name: columns.groups(name, values, n_examples) for name, values in (groups or {}).items()}
+    coded = columns.all_groups(groups, n_examples)
     return {name: Groups(whole.levels, whole.codes[positions]) for name, whole in coded.items()}
 
 

@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy.typing as npt
-
 from riskfront.blobs import open_blobs
 from riskfront.columns import Groups
 from riskfront.errors import StoreError
-from riskfront.evaluation import Bounds, MemoryRows, RowsOf
+from riskfront.evaluation import Bounds, GroupsGiven, MemoryRows, RowsOf
 from riskfront.examples import take, take_groups
 from riskfront.splits import split_examples
 from riskfront.store import LossStore
@@ -37,7 +35,7 @@ class Parts:
 
 def split(
     examples: Any,
-    groups: Mapping[str, npt.ArrayLike] | None,
+    groups: GroupsGiven,
     bounds: Bounds | None,
     opt_fraction: float,
     seed: int,

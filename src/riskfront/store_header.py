@@ -106,13 +106,14 @@ def _check_same(task: Mapping[str, Any], known: Mapping[str, Any], url: str) -> 
     different = [name for name in {**known, **task} if known.get(name) != task.get(name)]
     if different:
         listed = " and ".join([", ".join(different[:-1]), different[-1]] if len(different) > 1 else different)
+        verb = "differ" if listed.endswith("s") or len(different) > 1 else "differs"
         hint = "use another store, or go back to what this one was made with."
-        if "code" in different:
+        if {"code", "packages"} & set(different):
             hint += (
                 " (A function counts as changed when anything it refers to did, such as a model or a cache; "
                 "if that is wrong, name its version yourself, with a text attribute 'fingerprint' of the function.)"
             )
         raise StoreError(
-            f"the store '{url}' belongs to another task: its {listed} differ from those given now. "
+            f"the store '{url}' belongs to another task: its {listed} {verb} from what is given now. "
             f"Losses of different tasks are never mixed: {hint}"
         )

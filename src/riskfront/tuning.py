@@ -9,14 +9,13 @@ from functools import cache
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from riskfront import columns
 from riskfront.calibration import certify
 from riskfront.certificate import Certificate
 from riskfront.columns import whole_number
 from riskfront.errors import EvaluationError, InvalidInputError
-from riskfront.evaluation import Bounds, Failures, RowsOf, check_examples, check_on_error
+from riskfront.evaluation import Bounds, Failures, GroupsGiven, RowsOf, check_examples, check_on_error
 from riskfront.fingerprint import fingerprint
 from riskfront.methods import Method, Plan, make_method
 from riskfront.on_demand import PlannedRows
@@ -43,7 +42,7 @@ def tune(
     n_jobs: int | None = None,
     store: str | os.PathLike[str] | None = None,
     seed: int = 0,
-    groups: Mapping[str, npt.ArrayLike] | None = None,
+    groups: GroupsGiven = None,
     bounds: Bounds | None = None,
     method: str | Method = "pareto-testing",
     on_error: Literal["raise", "skip"] = "raise",
@@ -64,7 +63,7 @@ def tune(
         n_jobs: settings evaluated at a time, as in joblib; a Dask or Ray cluster by ``joblib.parallel_config``.
         store: a path or an fsspec URL; the same call later goes on where this one was stopped.
         seed: of the split and of the search.
-        groups: name -> (n_examples,), for limits that hold in every group.
+        groups: name -> (n_examples,), or a data frame, for limits that hold in every group.
         bounds: name -> (low, high), (0, 1) by default.
         method: how to plan the tests; it must use opt examples.
         on_error: "raise" stops at the first setting at which ``losses`` fails; "skip" leaves it out of the search, and takes it
@@ -147,7 +146,7 @@ def _data_sha256(certificate: Certificate, plan: Plan, configs: Sequence[Config]
 
 def _check(
     examples: Any,
-    groups: Mapping[str, npt.ArrayLike] | None,
+    groups: GroupsGiven,
     space: Space,
     problem: Problem,
     planner: Method,
