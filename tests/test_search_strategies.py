@@ -1,6 +1,7 @@
 """What is particular to single strategies and to `make_search`; what they share is in the contract suite."""
 
 import builtins
+import os
 import subprocess
 import sys
 
@@ -72,6 +73,24 @@ def test_grids_are_asked_in_the_order_they_always_were():
     configs = SPACE.grid(5)
     order = np.random.default_rng(3).permutation(len(configs))
     assert make_search("grid", SPACE, OBJECTIVES, points=5, seed=3).ask(99) == [configs[i] for i in order]
+
+
+def test_grids_are_the_same_in_every_process():
+    code = (
+        "from riskfront.search import make_search; from riskfront.space import *\n"
+        "print(make_search('grid', Space(head=Int(0, 17), token=Int(0, 19), exit=Int(0, 17)), ['e'], budget=25).ask(25))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": str(i)},
+        ).stdout
+        for i in range(4)
+    }
+    assert len(found) == 1
 
 
 def test_random_search_covers_evenly():

@@ -62,14 +62,14 @@ def _points_within(space: Space, budget: int) -> dict[str, int]:
     """Add a point to the coarsest dimension, again and again, while the whole grid fits the budget."""
     points = {name: 1 for name, d in space.dimensions.items() if not isinstance(d, Choice)}
     options = math.prod(d.size for d in space.dimensions.values() if isinstance(d, Choice))
-    growing = set(points)
+    growing = list(points)  # in order: a set has another one in every process
     while growing:
         name = min(growing, key=lambda name: points[name])
         dimension = space.dimensions[name]
         finer = {**points, name: points[name] + 1}
         full = not isinstance(dimension, Float | Choice) and points[name] >= dimension.size
         if full or options * math.prod(finer.values()) > budget:
-            growing.discard(name)
+            growing.remove(name)
         else:
             points = finer
     return points
