@@ -23,7 +23,8 @@ _CHALLENGERS = 1000  # candidates of the acquisition function; SMAC's own 10,000
 class ParEGOSearch:
     """SMAC3 with ParEGO: a new random weighting of the objectives, and a new surrogate, for every setting.
 
-    The first `n_startup` settings are quasi-random.
+    The first `n_startup` settings are quasi-random. SMAC keeps settings in sets: to repeat a search in another process, set
+    PYTHONHASHSEED as well as `seed`.
     """
 
     def __init__(
