@@ -243,7 +243,7 @@ def test_importing_the_strategies_loads_no_optional_library():
 @pytest.mark.parametrize("dimension", [Int(-(10**9), 2**40), Int(1, 2**53, log=True)])
 def test_the_gp_sampler_takes_very_many_whole_numbers_for_a_real_one(dimension):
     pytest.importorskip("torch")
-    search = make_search("optuna", Space(n=dimension, k=Int(1, 5)), OBJECTIVES, n_startup=4)
+    search = make_search("optuna", Space(n=dimension, k=Int(1, 5)), OBJECTIVES, n_startup=4, sampler="gp")
     asked = []
     for _ in range(6):
         (config,) = search.ask()

@@ -52,7 +52,7 @@ StoreOption = Annotated[
 def tune(
     task: TaskFile,
     wanted: ProblemOptions,
-    search: Annotated[str, typer.Option(help="grid, random, optuna, parego or guided.")] = "optuna",
+    search: Annotated[str, typer.Option(help="guided, optuna, parego, random or grid.")] = "guided",
     search_option: Annotated[
         list[str],
         typer.Option(

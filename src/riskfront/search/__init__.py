@@ -3,22 +3,22 @@
 One file a strategy; `make_search` knows them by name. Optional libraries are loaded when a strategy is made.
 
 By how much the true cost of the setting that is certified exceeds what a full grid of 6,480 settings certifies on the same
-examples, mean of 20 seeds (benchmarks/results/search.md has the standard errors, and the rest as it is measured):
+examples, mean of 20 seeds (benchmarks/results/search.md has the standard errors):
 
                         simulated classifier, one limit     the demo's cascade, two limits
     evaluations           25     50    100    200             25      50     100     200
     random              25 %   19 %   12 %    7 %          145 %    73 %    37 %    24 %
-    grid                36 %   27 %   22 %   13 %          560 %    68 %   537 %    47 %
+    grid                35 %   35 %    8 %    8 %          552 %   560 %    58 %   448 %
     optuna, nsga2       27 %   19 %   11 %    8 %          185 %   169 %    95 %    44 %
     optuna, tpe         20 %   10 %    7 %    4 %          100 %    48 %    17 %     5 %
-    guided               4 %    2 %  0.1 %    0 %           15 %     2 %    -3 %
+    optuna, gp          21 %    9 %    8 %    4 %          238 %   151 %   113 %    47 %
+    parego              25 %   13 %    8 %    4 %          177 %    68 %    17 %     9 %
+    guided               4 %    2 %  0.1 %    0 %           15 %     2 %    -3 %    -1 %
 
-So: `guided`. A proposal takes it a tenth of a second at 100 evaluations; "tpe", which also beats random search everywhere,
-takes a hundredth. Two strategies seldom beat random search at equal budget: grids only at 50 evaluations of the cascade,
-NSGA-II only at 100 of the simulated classifier. Fewer than 20 seeds are behind three of them: `guided` at 200 (14), Optuna's
-"gp", whose goal is the whole front (14, simulated: 23 %, 9 %, 7 % after 25, 50, 100), and ParEGO (4, simulated: 19 %, 11 %,
-10 %). On the cascade both are not measured on these seeds; on six others "gp" stood at 87 % and 81 % after 25 and 50
-evaluations, where at 50 it did not beat random search.
+So: `guided`, which is the default of `tune`. A proposal takes it a tenth of a second at 100 evaluations; "tpe", the default
+sampler of `optuna` and the only other one that beats random search everywhere, takes a hundredth. The others do not always:
+grids only at 100 evaluations of the simulated classifier, NSGA-II only there too, "gp" on the simulated classifier but never on
+the cascade, and ParEGO from 50 evaluations on. Those look for the whole front; what can be certified is a small part of it.
 """
 
 import inspect

@@ -32,7 +32,7 @@ _LEAST_PATIENCE = 10.0  # seconds
 
 
 class OptunaSearch:
-    """A multi-objective Optuna study. `sampler` is "gp", "tpe", "nsga2" or an Optuna sampler of your own.
+    """A multi-objective Optuna study. `sampler` is "tpe", "gp", "nsga2" or an Optuna sampler of your own.
 
     The first `n_startup` settings are quasi-random. With `storage` (any SQLAlchemy URL, such as "sqlite:///run.db" or
     "postgresql+psycopg://user@host/database", whose driver you install, or an Optuna storage object) and one
@@ -49,7 +49,7 @@ class OptunaSearch:
         *,
         seed: int = 0,
         budget: int = 200,
-        sampler: "SamplerName | BaseSampler" = "gp",
+        sampler: "SamplerName | BaseSampler" = "tpe",
         n_startup: int | None = None,
         storage: "str | BaseStorage | None" = None,
         study_name: str | None = None,
