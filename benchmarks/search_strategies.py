@@ -181,7 +181,9 @@ def draw_figure(out: Path) -> None:
         axes.set(xscale="log", xticks=BUDGETS, xticklabels=BUDGETS, title=case, xlabel="evaluations")
         axes.minorticks_off()
         axes.set_ylabel("cost over the full grid's, %")
-    axes.legend(frameon=False)
+        axes.set_yscale("symlog", linthresh=10)
+        axes.set_yticks(ticks := [0, 5, 10, 50, 100, 500], labels=map(str, ticks))
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
     figure.savefig(out.with_suffix(".svg"))
 
 

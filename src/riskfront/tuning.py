@@ -56,9 +56,9 @@ def tune(
         examples: a list, an array, a data frame, or any sequence; split at random into opt and test examples.
         space: the settings to choose from.
         problem: limits, objectives and delta.
-        search: "guided", "optuna", "parego", "random", "grid" (``riskfront.search`` says how good each is), or an object with ask
-            and tell. It is told, for each limit, the badness in [0, 1] on opt examples and, for each objective, the value to
-            minimise. A search that goes on proposing settings it was told of is ended.
+        search: "guided", "optuna", "parego", "random", "grid" (``riskfront.search`` says how good each is), or an object with
+            ask and tell. It is told, for each limit, the badness in [0, 1] on opt examples and, for each objective, the value
+            to minimise. A search that goes on proposing settings it was told of is ended.
         budget: how many settings to evaluate on opt examples; those of earlier runs in the store count.
         n_jobs: settings evaluated at a time, as in joblib; a Dask or Ray cluster by ``joblib.parallel_config``.
         store: a path or an fsspec URL; the same call later goes on where this one was stopped.
