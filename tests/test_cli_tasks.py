@@ -197,3 +197,13 @@ def test_another_function_another_space_and_bounds(tmp_path: Path) -> None:
     is_one_line(riskfront("evaluate", f"{path}:nothing", "--store", tmp_path / "no.zarr"), ["defines no nothing"])
     learning = riskfront("evaluate", f"{path}:model", "--search", "optuna", "--store", tmp_path / "no.zarr")
     is_one_line(learning, ["without a look at losses", "riskfront tune"])
+
+
+def test_functions_with_a_cache_travel_to_workers(tmp_path: Path) -> None:
+    text = HEAD + "import functools\n@functools.lru_cache(maxsize=8)\ndef factor(n): return n * 0.01\n"
+    path = task(
+        tmp_path, text + "def losses(config, examples):\n    factor(config['n'])\n    return good(config, examples)\n"
+    )
+    done = riskfront("evaluate", path, "--n-jobs", "2", "--budget", "4", "--store", tmp_path / "run.zarr")
+    assert done.returncode == 0, done.stderr
+    assert riskfront("evaluate", path, "--budget", "5", "--store", tmp_path / "run.zarr").returncode == 0

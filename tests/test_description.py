@@ -1,11 +1,14 @@
 """A description changes with everything that decides what code does, and with nothing else."""
 
+import functools
 import importlib
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -382,3 +385,21 @@ def test_torch_models_count_with_weights_layers_and_code_of_the_users() -> None:
         return Description(torch.no_grad()(function)).digest
 
     assert decorated(lambda c, x: x + 1) != decorated(lambda c, x: x + 2)
+
+
+def test_what_wraps_a_function_counts_with_its_arguments() -> None:
+    def base(config: object, x: object, w: float) -> float:
+        return w
+
+    def dressed(w: float) -> functools.partial[float]:
+        return functools.update_wrapper(functools.partial(base, w=w), base)  # type: ignore[return-value]
+
+    assert Description(dressed(1.0)).digest == Description(dressed(1.0)).digest
+    assert Description(dressed(1.0)).digest != Description(dressed(2.0)).digest
+
+
+@pytest.mark.parametrize("kind", [io.BytesIO, io.StringIO])
+def test_files_in_memory_count_by_content(kind: Any) -> None:
+    one, other = (b"one", b"two") if kind is io.BytesIO else ("one", "two")
+    assert Description([kind(one)]).digest == Description([kind(one)]).digest
+    assert Description([kind(one)]).digest != Description([kind(other)]).digest

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import io
 import os
 import sys
 from pathlib import Path
@@ -14,6 +16,9 @@ from riskfront.errors import InvalidInputError, StoreError
 from riskfront.outcome import Losses
 
 _LOADED: dict[str, tuple[Losses, Any]] = {}  # in a worker process: what the last cargo held
+
+
+_WITH_CACHE = type(functools.lru_cache(lambda: None))
 
 
 class Cargo(Protocol):
@@ -133,15 +138,27 @@ def _pickled(losses: Losses, examples: Any, buffers: list[Any] | None = None) ->
     """As bytes; where a list for them is given, the contents of arrays are put there instead of being copied."""
     import cloudpickle
 
-    keep = None if buffers is None else buffers.append
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, value: Any) -> Any:
+            """Functions with a cache would go by name, and workers do not know the modules of scripts and tasks."""
+            if type(value) is _WITH_CACHE:
+                return _cached_again, (value.__wrapped__, value.cache_parameters())
+            return super().reducer_override(value)
+
+    written = io.BytesIO()
     try:
-        data: bytes = cloudpickle.dumps((SearchPath(), losses, examples), protocol=5, buffer_callback=keep)
+        pickler = Pickler(written, protocol=5, buffer_callback=None if buffers is None else buffers.append)
+        pickler.dump((SearchPath(), losses, examples))
     except Exception as error:
         raise InvalidInputError(
             f"losses and examples must be such that they can be sent to other processes; they cannot ({error}). "
             "Use n_jobs=1, or make what cannot travel inside the function."
         ) from error
-    return data
+    return written.getvalue()
+
+
+def _cached_again(function: Any, parameters: dict[str, Any]) -> Any:
+    return functools.lru_cache(**parameters)(function)
 
 
 def _unpickled(data: bytes, arrays: list[Array] | None = None) -> tuple[Losses, Any]:

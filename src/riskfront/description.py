@@ -13,8 +13,10 @@ made up while it runs (``globals()[name]``), packages that only other packages u
 from __future__ import annotations
 
 import copyreg
+import functools
 import hashlib
 import inspect
+import io
 import sys
 from collections.abc import Iterable, Mapping
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
@@ -30,6 +32,9 @@ _PLAIN = {str, bytes, int, float, bool, complex, type(None), type(...), type(Not
 # objects of these modules hold a connection or a lock and compute nothing: their kind is all there is to say
 _CONNECTIONS = {"_abc", "_asyncio", "_contextvars", "_io", "_queue", "_socket", "_ssl", "_thread", "_weakref"}
 _CONNECTIONS |= {"asyncio", "contextvars", "logging", "socket", "sqlite3", "ssl", "threading", "weakref"}
+
+
+_WITH_CACHE = type(functools.lru_cache(lambda: None))
 
 
 class UnreadableError(Exception):
@@ -231,10 +236,12 @@ class Description:
 
     def _described_object(self, value: Any) -> str:
         kind = type(value)
+        if isinstance(value, io.BytesIO | io.StringIO):
+            return joined("file in memory", self._all([kind, value.getvalue(), value.tell()]))
         if kind.__module__.partition(".")[0] in _CONNECTIONS and not is_users(kind):
             return f"{kind.__module__}.{kind.__qualname__}"
         held = getattr(value, "__dict__", {})
-        if "__wrapped__" in held and not is_users(kind):  # a function with a cache, or a compiled one
+        if kind is _WITH_CACHE:
             return joined("wrapped", self._all([kind, held["__wrapped__"]]))
         try:
             reduced = _reduce(value)

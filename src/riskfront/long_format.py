@@ -47,9 +47,22 @@ def read_table(
     if "://" in os.fspath(path) or Path(path).is_dir():
         from riskfront.store import LossStore  # needs the extra "store"
 
-        return LossStore(path).table(bounds=bounds or None), None
+        return table_of(LossStore(path), bounds=bounds or None), None
+    if not Path(path).exists():
+        raise StoreError(f"cannot read '{path}': no such file or folder.")
     frame = _read_frame(path)
     return from_long(frame, problem, layout, bounds, binary)
+
+
+def table_of(store: Any, **options: Any) -> LossTable:
+    """The table of a store of evaluate."""
+    if getattr(store, "part", None) is not None:
+        raise InvalidInputError(
+            f"the {store.part} part of a tune run must not be calibrated on: its settings were chosen by the losses of these "
+            "very examples. tune has tested them on others: use its certificate, or evaluate the settings on new examples."
+        )
+    table: LossTable = store.table(**options)
+    return table
 
 
 def from_long(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from riskfront.arrays import Array, IntArray
 from riskfront.columns import Groups
 from riskfront.errors import InvalidInputError
-from riskfront.evaluation import SKIP_HINT, Failures, RowsOf, fill
+from riskfront.evaluation import RowsOf, fill
 from riskfront.methods import Plan
 from riskfront.problem import Problem
 from riskfront.progress import ProgressBar
@@ -31,7 +30,6 @@ class PlannedRows:
         rows: where evaluated settings are kept.
         workers: they evaluate on the test examples; as many settings at a time as there are workers.
         problem: its limited losses must keep their declared bounds on the test examples.
-        skip: a setting at which the user's function fails has the worst losses there are, instead of ending the run.
     """
 
     def __init__(
@@ -42,12 +40,9 @@ class PlannedRows:
         workers: Evaluator,
         problem: Problem,
         bar: ProgressBar,
-        *,
-        skip: bool = False,
     ) -> None:
         self._opt, self._configs, self._rows, self._workers, self._bar = plan.opt, configs, rows, workers, bar
         self._limited = {limit.loss for limit in problem.limits if limit.quantile is None}
-        self._worst = _worst_losses(plan.opt, problem) if skip else None
         self._order = [int(row) for row in plan.rows]
         self._position = {row: position for position, row in enumerate(self._order)}
 
@@ -68,21 +63,10 @@ class PlannedRows:
         while missing := [row for row in wanted if self._configs[row] not in self._rows]:
             ahead = self._order[min(self._position[row] for row in missing) :]
             batch = [self._configs[row] for row in ahead if self._configs[row] not in self._rows]
-            self._evaluate(batch[: self._workers.count])
+            fill(self._rows, self._workers, batch[: self._workers.count], self._bar)
         if not wanted:
             return np.empty((0, self._rows.n_examples), dtype=bool if self._opt.is_binary(name) else float)
         return self._checked(name, self._rows.table([self._configs[row] for row in wanted]))
-
-    def _evaluate(self, configs: Sequence[Config]) -> None:
-        failures: Failures = {}
-        fill(self._rows, self._workers, configs, self._bar, None if self._worst is None else failures, SKIP_HINT)
-        for config, failure in failures.values():
-            self._rows.write(config, {n: np.full(self._rows.n_examples, v) for n, v in (self._worst or {}).items()})
-            warnings.warn(
-                f"a setting was not certified because the losses function failed on test examples: {failure.reason}, at the "
-                f"setting {config}.",
-                stacklevel=2,
-            )
 
     def _checked(self, name: str, part: LossTable) -> Array:
         """The p-value was chosen by what the loss was declared to be; test values must keep to it."""
@@ -102,21 +86,6 @@ class PlannedRows:
                     f"{values.min():g} to {values.max():g}. Declare the range it can take with bounds={{'{name}': ...}}."
                 )
         return values
-
-
-def _worst_losses(opt: LossTable, problem: Problem) -> dict[str, Any]:
-    """A value of each loss that no limit on it could pass with; no example counts as selected by a condition."""
-    conditions = {limit.given for limit in problem.limits}
-    worst: dict[str, Any] = {}
-    for name in opt.loss_names:
-        worst[name] = 0.0 if name in conditions else opt.observed_range(name)[1]
-    for limit in problem.limits:
-        if limit.quantile is not None:
-            worst[limit.loss] = np.nextafter(limit.value, np.inf)
-        else:
-            low, high = opt.bounds(limit.loss)
-            worst[limit.loss] = high if limit.at_least is None else low
-    return {name: bool(value) if opt.is_binary(name) else float(value) for name, value in worst.items()}
 
 
 class PlannedColumn:

@@ -41,6 +41,7 @@ Outcome = dict[str, Array] | Failure
 
 def outcome_of(losses: Losses, config: Config, examples: Any) -> Outcome:
     """Call the user's function on a copy of the setting."""
+    n_examples = len(examples)
     try:
         found = losses(dict(config), guarded(examples))
     except (Exception, SystemExit) as error:  # a script that calls sys.exit would else take all other settings with it
@@ -48,7 +49,7 @@ def outcome_of(losses: Losses, config: Config, examples: Any) -> Outcome:
         lines = traceback.format_exception(type(error), error, error.__traceback__ and error.__traceback__.tb_next)
         return Failure(f"the losses function failed with {said(error)}{_explained(error)}", "".join(lines))
     try:
-        return _checked(found, len(examples))
+        return _checked(found, n_examples)
     except InvalidInputError as problem:
         return Failure(str(problem))
     except Exception as error:  # what other libraries make of their values is beyond foresight

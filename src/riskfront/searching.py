@@ -143,17 +143,18 @@ def told_names(problem: Problem) -> list[str]:
 
 
 def _target(name: str, limit: Limit, parts: Parts, bounds: Bounds) -> LimitTarget:
-    """A limit as a guided search needs it; where it speaks of groups, by the one with the fewest test examples.
+    """A limit as a guided search needs it; where it speaks of groups, by the one with the fewest opt examples.
 
-    Groups are known before any loss is: to count those of test examples tells nothing of how settings do on them.
+    Test examples of a group are taken to be as frequent as opt examples: nothing of them is looked at, not even groups, for
+    a plan that depends on how many hard examples were drawn to be tested is no longer independent of the test.
     """
     low, high = bounds.get(limit.loss, (0.0, 1.0))
     alpha = (limit.value - low if limit.at_least is None else high - limit.value) / (high - low)
     if limit.quantile is not None:
         alpha = 1 - limit.quantile
-    opt, test = _group_sizes(limit, parts.opt), _group_sizes(limit, parts.test)
-    scarcest = int(test.argmin())
-    return LimitTarget(name, alpha, max(1, int(opt[scarcest])), max(1, int(test[scarcest])))
+    n_opt, n_test = len(parts.opt.examples), len(parts.test.examples)
+    smallest = int(_group_sizes(limit, parts.opt).min())
+    return LimitTarget(name, alpha, max(1, smallest), max(1, round(smallest / n_opt * n_test)))
 
 
 def _group_sizes(limit: Limit, part: Part) -> IntArray:

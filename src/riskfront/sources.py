@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from riskfront.errors import InvalidInputError
-from riskfront.long_format import read_table
+from riskfront.long_format import read_table, table_of
 from riskfront.problem import Problem
 from riskfront.table import LossTable
 
@@ -29,7 +29,7 @@ def as_table(data: Data, problem: Problem | None = None) -> LossTable:
     if isinstance(data, str | os.PathLike):
         return read_table(data, problem)[0]
     if isinstance(data, HoldsTable) and not isinstance(data, type):
-        return data.table()
+        return table_of(data)
     raise InvalidInputError(
         f"data must be a LossTable, a LossStore, or the path of a file or store of losses; got {type(data).__name__}."
     )

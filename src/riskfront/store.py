@@ -92,6 +92,12 @@ class LossStore:
         """The losses of the settings so far; empty before the first."""
         return list(next(iter(self._markers.values())).losses) if self._markers else []
 
+    @property
+    def part(self) -> str | None:
+        """ "opt" or "test" in the store of a tune run; its settings were chosen by these very losses."""
+        part = self._header.task.get("part")
+        return None if part is None else str(part)
+
     def __len__(self) -> int:
         return len(self._markers)
 

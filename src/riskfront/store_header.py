@@ -50,8 +50,12 @@ def open_header(blobs: Blobs, task: Task | None) -> Header:
     if header is None:
         if task is None:
             parts = [f"'{blobs.url}/{name}'" for name in blobs.names("") if name in ("opt", "test")]
-            hint = f"Open its part {' or '.join(parts)}." if parts else "Make one with evaluate(..., store=...)."
-            raise StoreError(f"there is no store of losses at '{blobs.url}'. {hint}")
+            if parts:
+                raise StoreError(
+                    f"'{blobs.url}' is the store of a tune run: run tune again to go on, or verify its certificate with it. "
+                    f"Its losses are in the parts {' and '.join(parts)}."
+                )
+            raise StoreError(f"there is no store of losses at '{blobs.url}'. Make one with evaluate(..., store=...).")
         claim(blobs, task.identity)
         header = _create(blobs, task)
     if task is not None:

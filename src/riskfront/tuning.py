@@ -66,9 +66,8 @@ def tune(
         groups: name -> (n_examples,), or a data frame, for limits that hold in every group.
         bounds: name -> (low, high), (0, 1) by default.
         method: how to plan the tests; it must use opt examples.
-        on_error: "raise" stops at the first setting at which ``losses`` fails; "skip" leaves it out of the search, and takes it
-            to have the worst possible losses where it fails on test examples only: to leave it out there would make the plan
-            depend on them.
+        on_error: "raise" stops at the first setting at which ``losses`` fails; "skip" leaves it out of the search. A failure on
+            test examples always stops: to leave a setting out there would make the plan depend on them.
         search_options: of a search given by its name, such as {"sampler": "tpe"} or {"storage": "sqlite:///study.db",
             "study_name": "run"}, by which several machines search together with the same seed: each evaluates ``budget``
             settings and knows those of the others. Certify with one of them.
@@ -103,11 +102,9 @@ def tune(
         ProgressBar("testing", len(plan), 0, progress) as bar,
     ):
         try:
-            return certify_along(plan, configs, parts.test, problem, workers, bar, skip=on_error == "skip")
+            return certify_along(plan, configs, parts.test, problem, workers, bar)
         except EvaluationError as error:
-            if store is None:
-                raise _with_searched(error, opt) from error.__cause__
-            raise
+            raise _of_test(error, opt if store is None else None) from error.__cause__
 
 
 def certify_along(
@@ -117,24 +114,27 @@ def certify_along(
     problem: Problem,
     workers: Evaluator,
     bar: ProgressBar,
-    *,
-    skip: bool = False,
 ) -> Certificate:
     """Test along the plan; settings that the rows of the test part lack are evaluated when their turn comes."""
-    planned = PlannedRows(plan, configs, test.rows, workers, problem, bar, skip=skip)
+    planned = PlannedRows(plan, configs, test.rows, workers, problem, bar)
     certificate = certify(plan, planned.table(test.rows.n_examples, test.groups), problem)
     return replace(certificate, data_sha256=_data_sha256(certificate, plan, configs, test.rows))
 
 
-def _with_searched(error: EvaluationError, opt: LossTable) -> EvaluationError:
-    """The error of a test, with what was evaluated before it, on opt examples."""
-    n = opt.n_configs
-    more = EvaluationError(
-        error.problem,
-        error.config,
-        f"The {n} settings evaluated on opt examples are in this error's 'evaluated'; with a store, the next run finds them.",
+def _of_test(error: EvaluationError, searched: LossTable | None) -> EvaluationError:
+    """An error on test examples, with what to do about it, and with what was searched if no store has it."""
+    n = error.n_evaluated if searched is None else searched.n_configs
+    advice = (
+        "It was searched without an error and fails on test examples, where no setting may be left out: return the worst "
+        "losses for examples that cannot be processed."
     )
-    more.n_evaluated, more.evaluated, more.can_skip = n, opt, error.can_skip
+    kept = (
+        "All that was evaluated is in the store"
+        if searched is None
+        else f"The {n} settings searched are in 'evaluated'"
+    )
+    more = EvaluationError(f"{error.problem} {advice}", error.config, f"{kept}.")
+    more.n_evaluated, more.evaluated, more.in_store = n, searched, error.in_store
     return more
 
 

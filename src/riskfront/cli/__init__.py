@@ -88,9 +88,10 @@ def _advice(error: EvaluationError) -> str:
     if error.in_store:
         skip = ", or leave such settings out with --skip-errors" if error.can_skip else ""
         return f"{before} in the store: correct it and run again to go on{skip}."
+    skip = " Or leave such settings out with --skip-errors." if error.can_skip else ""
     if error.n_evaluated:
-        return f"{before} lost; with --store they are kept, and the same command goes on from them."
-    return ""
+        return f"{before} lost; with --store they are kept, and the same command goes on from them.{skip}"
+    return skip.strip()
 
 
 def _sentence(

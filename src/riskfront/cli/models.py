@@ -161,11 +161,12 @@ class _Task:
         path = Path(name if colon and function.isidentifier() else text)
         module = _load(path)
         losses = _needed(module, function if path.name != Path(text).name else "losses", path)
+        examples = _needed(module, "examples", path)
         space = rf.Space.from_toml(space_file) if space_file is not None else _needed(module, "space", path)
         if not isinstance(space, rf.Space):
             raise InvalidInputError(f"space must be a Space; got {type(space).__name__}.")
         declared = {**(getattr(module, "bounds", None) or {}), **parse_bounds(bounds)}
-        return cls(path, losses, _needed(module, "examples", path), space, getattr(module, "groups", None), declared)
+        return cls(path, losses, examples, space, getattr(module, "groups", None), declared)
 
 
 def _load(path: Path) -> ModuleType:

@@ -28,6 +28,7 @@ SamplerName: TypeAlias = Literal["gp", "tpe", "nsga2"]
 _PROPOSALS = 3  # how often a sampler may repeat itself before a random fresh setting takes the place
 _OPENINGS = 3  # how often to try to open a study
 _PATIENCE = 3  # a setting that others take so many times as long for as for any before is taken to be lost
+_OWNER = "riskfront task "  # user attributes of a study, by task
 _LEAST_PATIENCE = 10.0  # seconds
 
 
@@ -36,10 +37,10 @@ class OptunaSearch:
 
     The first `n_startup` settings are quasi-random. With `storage` (any SQLAlchemy URL, such as "sqlite:///run.db" or
     "postgresql+psycopg://user@host/database", whose driver you install, or an Optuna storage object) and one
-    `study_name`, several machines search together: each sees what the others asked and were told, and a later run goes
-    on with the study. Machines that start at the same moment should have different seeds, else they begin with the same
-    settings. A setting that another process asked for and does not tell, because it was killed, is asked again: after
-    ten seconds and three times as long as any setting has taken, or when nothing else is left.
+    `study_name`, several machines search together: each sees what the others asked and were told, and a later run goes on
+    with the study. Machines that start at the same moment with the same seed may evaluate some settings twice. A setting
+    that another process asked for and does not tell, because it was killed, is asked again: after ten seconds and three
+    times as long as any setting has taken, or when nothing else is left.
     """
 
     def __init__(
@@ -91,18 +92,27 @@ class OptunaSearch:
         """A study in a storage belongs to the first task that used it: all who join it must share its opt examples."""
         if not self._shared:
             return
+        own = dict(task())
         with quiet("optuna"):
-            own, key = dict(task()), "riskfront task"
-            known = self._study.user_attrs.get(key)
-            if known is None:
-                self._study.set_user_attr(key, own)
-                known = own
-        different = [part for part in {**own, **known} if own.get(part) != known.get(part)]
+            if not self._owners():
+                if self._study.get_trials(deepcopy=False):
+                    raise self._refused("it has trials and does not say of which task")
+                # one entry a task: of two that join at the same moment, each sees the other's below, whoever comes first
+                self._study.set_user_attr(f"{_OWNER}{config_id(own)}", own)
+            different = {
+                part for known in self._owners() for part in {**own, **known} if own.get(part) != known.get(part)
+            }
         if different:
-            raise InvalidInputError(
-                f"the study {self._study.study_name!r} must be of this very task; its {', '.join(different)} differ. What it "
-                "was told may be of test examples here: give another study_name, or the same task, split and seed."
-            )
+            raise self._refused(f"other {', '.join(sorted(different))}")
+
+    def _owners(self) -> list[dict[str, str]]:
+        return [task for name, task in self._study.user_attrs.items() if name.startswith(_OWNER)]
+
+    def _refused(self, found: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"the study {self._study.study_name!r} must be of this very task; got {found}. What it was told may be of examples "
+            "that are tested here: give another study_name, or the same task, split and seed."
+        )
 
     def remembered(self) -> list[Config]:
         """Every setting told, by whichever process, in the order in which they were asked or first told."""
