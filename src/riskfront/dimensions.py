@@ -28,7 +28,7 @@ class Float:
 
     def __post_init__(self) -> None:
         low, high = plain(self.low), plain(self.high)
-        if not (_is_number(low) and _is_number(high) and math.isfinite(low) and math.isfinite(high)):
+        if not (_is_finite(low) and _is_finite(high)):
             raise InvalidInputError(f"Float bounds must be finite numbers; got low={low!r}, high={high!r}.")
         _check_order("Float", low, high, self.log)
         if not math.isfinite(high - low):
@@ -178,7 +178,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_scalar(value: Any) -> bool:
-    return isinstance(value, str | bool) or (_is_number(value) and math.isfinite(value))
+    return isinstance(value, str | bool) or _is_finite(value)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a value is a number that a float can hold."""
+    try:
+        return _is_number(value) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _check_order(kind: str, low: float, high: float, log: bool) -> None:
@@ -186,6 +194,8 @@ def _check_order(kind: str, low: float, high: float, log: bool) -> None:
         raise InvalidInputError(
             f"{kind} needs low < high; got low={low!r}, high={high!r}. For a fixed value use Choice([value])."
         )
+    if not isinstance(log, bool):
+        raise InvalidInputError(f"log of {kind} must be True or False; got {log!r}.")
     if log and low <= 0:
         raise InvalidInputError(f"{kind} with log=True needs low > 0; got low={low!r}.")
 

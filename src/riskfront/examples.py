@@ -13,6 +13,7 @@ from riskfront.arrays import IntArray
 from riskfront.columns import Groups
 from riskfront.errors import InvalidInputError
 
+_WRITES_THROUGH = int(pd.__version__.partition(".")[0]) < 3  # what is written to a shallow copy
 _MEANT = {  # what is no sequence of examples, and what was probably meant
     Mapping: "Give a data frame, as pandas.DataFrame(examples), or a list of dictionaries, one for each example.",
     str: "Give a list of texts, one for each example.",
@@ -42,14 +43,15 @@ def check(examples: Any) -> None:
 def guarded(examples: Any) -> Any:
     """The examples such that a function that writes into them cannot change them for the settings that come later.
 
-    Arrays are read-only, as they are in other processes that share their memory; data frames are shallow copies.
+    Arrays are read-only, as they are in other processes that share their memory; data frames are copies (shallow ones, which
+    pandas copies when they are written to, from version 3 on).
     """
     if type(examples) in (np.ndarray, np.memmap):
         view = examples.view()
         view.flags.writeable = False
         return view
     if isinstance(examples, pd.DataFrame | pd.Series):
-        return examples.copy(deep=False)
+        return examples.copy(deep=_WRITES_THROUGH)
     return examples
 
 
