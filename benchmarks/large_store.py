@@ -4,7 +4,7 @@
 
 At scale 1: 5,000 settings x 200,000 examples with a 0/1 and a float32 loss, 5 GB. The scale shrinks the settings. Each step
 runs in a process of its own, so that peaks do not mix. Target: peak under 1 GB, time at most twice that of reading once with
-zarr. Measured: 0.31 GB and 1.2 to 1.7 times (benchmarks/results/large_store.md). Planning trusts the digests in the store;
+zarr. Measured: 0.30 GB and 1.7 to 1.8 times (benchmarks/results/large_store.md). Planning trusts the digests in the store;
 the SHA-256 of a row is compared when the row is tested.
 """
 

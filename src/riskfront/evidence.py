@@ -39,7 +39,12 @@ class Evidence:
 
     def excess(self, rows: IntArray | None = None) -> FloatArray:
         """(settings,): by how much the worst limit is missed; negative when all empirical risks are below their limits."""
-        return (self.risks(rows) - np.array([test.alpha for test in self.tests])).max(axis=1)
+        return self.excess_of(self.risks(rows))
+
+    def excess_of(self, risks: FloatArray) -> FloatArray:
+        """The same for risks that are known, (settings, limits)."""
+        found: FloatArray = (risks - np.array([test.alpha for test in self.tests])).max(axis=1)
+        return found
 
     def objectives(self, rows: IntArray | None = None) -> FloatArray:
         """(settings, objectives): values to minimise; infinite where no example was selected."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from riskfront import pareto
-from riskfront.arrays import IntArray
+from riskfront.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.evidence import Evidence
 from riskfront.fwer import FixedSequence
@@ -46,15 +46,27 @@ class ParetoTesting:
         shape = tuple(
             (test.limit.term, test.limit.at_least is None, test.alpha * test.limit.padded) for test in evidence.tests
         )
-        rows = opt.remember(("front", shape, problem.objectives, self.max_settings), lambda: self._front(evidence))
+        found = opt.remember(("front", shape, problem.objectives, self.max_settings), lambda: self._front(evidence))
+        rows, risks, objectives = found.rows, found.risks, found.objectives
         p_opt = evidence.combined(rows)
         if self.prune and len(problem.limits) > 1:
-            kept = pareto.front(np.column_stack([p_opt, evidence.objectives(rows)]), keep_duplicates=False)
-            rows, p_opt = rows[kept], p_opt[kept]
+            kept = pareto.front(np.column_stack([p_opt, objectives]), keep_duplicates=False)
+            rows, risks, p_opt = rows[kept], risks[kept], p_opt[kept]
         # p-values of very safe settings underflow to ties; the excess risk goes on ordering them
-        return Plan(self, opt, rows[np.lexsort((evidence.excess(rows), p_opt))], FixedSequence())
+        return Plan(self, opt, rows[np.lexsort((evidence.excess_of(risks), p_opt))], FixedSequence())
 
-    def _front(self, evidence: Evidence) -> IntArray:
-        values = np.hstack([evidence.risks(), evidence.objectives()])
+    def _front(self, evidence: Evidence) -> _Front:
+        risks, objectives = evidence.risks(), evidence.objectives()
+        values = np.hstack([risks, objectives])
         rows = pareto.front(values, keep_duplicates=False)
-        return rows[pareto.thin(values[rows], self.max_settings)]
+        rows = rows[pareto.thin(values[rows], self.max_settings)]
+        return _Front(rows, risks[rows], objectives[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Front:
+    """Settings on the front with their risks, (settings, limits), and objectives, on opt data."""
+
+    rows: IntArray
+    risks: FloatArray
+    objectives: FloatArray
