@@ -1,15 +1,25 @@
 """What is particular to single strategies and to `make_search`; what they share is in the contract suite."""
 
 import builtins
+import inspect
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from riskfront.errors import InvalidInputError, MissingExtraError
-from riskfront.search import GridSearch, OptunaSearch, RandomSearch, make_search
+from riskfront.errors import InvalidInputError, MissingExtraError, StoreError
+from riskfront.search import (
+    STRATEGIES,
+    GridSearch,
+    LimitTarget,
+    OptunaSearch,
+    RandomSearch,
+    Remembering,
+    make_search,
+)
 from riskfront.space import Choice, Float, Int, Space, config_id
 
 SPACE = Space(x=Float(0, 1), n=Int(1, 3), m=Choice(["a", "b"]))
@@ -195,7 +205,7 @@ def test_a_database_that_another_process_is_just_preparing_is_tried_again(monkey
     monkeypatch.setattr("riskfront.search.optuna.time.sleep", lambda _: None)
     assert make_search("optuna", SPACE, OBJECTIVES, sampler="tpe").ask()
     failures += [IntegrityError("CREATE TYPE", None, Exception("broken"))] * 3
-    with pytest.raises(IntegrityError, match="broken"):
+    with pytest.raises(StoreError, match="must be in a database that can be opened; got broken"):
         make_search("optuna", SPACE, OBJECTIVES, sampler="tpe")
 
 
@@ -293,3 +303,17 @@ def test_the_gp_sampler_looks_along_whole_lines_of_a_lattice(monkeypatch):
     monkeypatch.setattr(GPSampler, "_optimize_acqf", lambda *_: np.zeros(3))
     bump.continuous_indices = (1,)
     assert sampler._optimize_acqf(bump, None) == pytest.approx(0)
+
+
+def test_every_search_with_a_storage_has_an_owner_and_a_memory() -> None:
+    """Else tune would join a study that was told of its test examples, and repeat what was done."""
+    target = LimitTarget("error", 0.1, 100, 200)
+    options = {"guided": {"targets": [target], "delta": 0.1}}
+    for name, strategy in STRATEGIES.items():
+        if "storage" in inspect.signature(strategy).parameters:
+            assert isinstance(make_search(name, SPACE, OBJECTIVES, **options.get(name, {})), Remembering), name
+
+
+def test_a_database_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="must be in a database that can be opened; got unable to open"):
+        make_search("optuna", SPACE, OBJECTIVES, storage=f"sqlite:///{tmp_path}/none/x.db", study_name="run")

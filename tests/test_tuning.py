@@ -541,10 +541,11 @@ def test_options_of_a_search() -> None:
         run(Losses(), search=Recorder([]), search_options={"sampler": "tpe"})
 
 
-def test_a_study_of_another_split_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("search", ["optuna", "guided"])
+def test_a_study_of_another_split_is_refused(search: str, tmp_path: Path) -> None:
     """What it was told of is opt examples there, and may be test examples here."""
     shared = {"storage": f"sqlite:///{tmp_path}/study.db", "study_name": "run"}
-    assert run(Losses(), search="optuna", budget=8, search_options=shared)
+    assert run(Losses(), search=search, budget=8, search_options=shared)
     for options, what in (
         ({"seed": 1}, "split"),
         ({"method": rf.ParetoTesting(opt_fraction=0.5)}, "split"),
@@ -555,13 +556,13 @@ def test_a_study_of_another_split_is_refused(tmp_path: Path) -> None:
         ),
     ):
         with pytest.raises(rf.InvalidInputError, match=f"must be of this very task; got other {what}"):
-            run(Losses(), search="optuna", budget=8, search_options=shared, **options)
-    assert run(Losses(), search="optuna", budget=8, search_options=shared)
+            run(Losses(), search=search, budget=8, search_options=shared, **options)
+    assert run(Losses(), search=search, budget=8, search_options=shared)
     names = ["error", "error per label", "cost"]
     nobody = OptunaSearch(SPACE, names, storage=shared["storage"], study_name="nobody's")
     nobody.tell({"t": 0.5, "model": "small"}, dict.fromkeys(names, 0.1))
     with pytest.raises(rf.InvalidInputError, match="it has trials and does not say of which task"):
-        run(Losses(), search="optuna", budget=8, search_options={**shared, "study_name": "nobody's"})
+        run(Losses(), search=search, budget=8, search_options={**shared, "study_name": "nobody's"})
 
 
 def test_of_two_splits_that_join_an_empty_study_at_one_moment_none_goes_on(tmp_path: Path) -> None:

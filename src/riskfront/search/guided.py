@@ -7,7 +7,7 @@ guarantee stands. The study is one of Optuna's, so that several machines can sea
 evaluations: the time of a proposal grows with the cube of their number, a tenth of a second at 100.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from riskfront.errors import InvalidInputError
@@ -68,6 +68,9 @@ class GuidedSearch:
 
     def tell(self, config: Config, values: Mapping[str, float]) -> None:
         self._search.tell(config, values)
+
+    def belong_to(self, task: Callable[[], Mapping[str, str]]) -> None:
+        self._search.belong_to(task)
 
     def remembered(self) -> list[Config]:
         return self._search.remembered()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from riskfront.dimensions import Dimension, Float, Int
-from riskfront.errors import InvalidInputError, MissingExtraError
+from riskfront.errors import InvalidInputError, MissingExtraError, StoreError
 from riskfront.search.ledger import Ledger, startup_size
 from riskfront.search.quiet import quiet
 from riskfront.search.random import RandomSearch
@@ -198,7 +198,12 @@ def _open_study(storage: "str | BaseStorage | None", name: str | None, n_objecti
             return _create_study(storage, name, n_objectives)
         # Processes that start at once on an empty database all make its tables, and one succeeds.
         time.sleep(1.0)
-    return _create_study(storage, name, n_objectives)
+    try:
+        return _create_study(storage, name, n_objectives)
+    except DBAPIError as error:
+        raise StoreError(
+            f"the storage of the study {name!r} must be a database that can be opened; got {error.orig}."
+        ) from error
 
 
 def _create_study(storage: "str | BaseStorage | None", name: str | None, n_objectives: int) -> "Study":
