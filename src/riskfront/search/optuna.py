@@ -201,9 +201,7 @@ def _open_study(storage: "str | BaseStorage | None", name: str | None, n_objecti
     try:
         return _create_study(storage, name, n_objectives)
     except DBAPIError as error:
-        raise StoreError(
-            f"the storage of the study {name!r} must be a database that can be opened; got {error.orig}."
-        ) from error
+        raise StoreError(f"the study {name!r} must be in a database that can be opened; got {error.orig}.") from error
 
 
 def _create_study(storage: "str | BaseStorage | None", name: str | None, n_objectives: int) -> "Study":
