@@ -79,14 +79,18 @@ def test_story_in_order(pages: dict[str, str]) -> None:
 
 
 def test_verdict_says_confidence_limits_and_objectives() -> None:
-    first, second = sentences.verdict(certificate("two"))
+    first, covered, second = sentences.verdict(certificate("two"))
     best = certificate("two").chosen.iloc[0]
-    assert first == "With 90 % confidence, error stays at or below 5 % and error in every label stays at or below 15 %."
-    assert second == (
-        f"The chosen setting has a mean cost of {best['cost']:.4g} and a mean latency of {best['latency']:.4g} on test data."
+    assert first == (
+        "With 90 % confidence, error stays at or below 5 % and error in every label (cat, dog and fox) stays at or below 15 %."
     )
+    assert second == (
+        f"The chosen setting has a mean cost of {best['cost']:.4g} and a mean latency of {best['latency']:.4g} as measured "
+        "on the testing examples."
+    )
+    assert covered == "No other label is covered."
     assert sentences.verdict(certificate("nothing"))[0].startswith("Nothing could be certified.")
-    assert len(sentences.verdict(certificate("nothing"))) == 1
+    assert len(sentences.verdict(certificate("nothing"))) == 2
 
 
 def test_every_shown_number_is_its_exact_value(pages: dict[str, str]) -> None:
@@ -100,21 +104,20 @@ def test_every_shown_number_is_its_exact_value(pages: dict[str, str]) -> None:
 def test_limits_are_those_of_the_certificate(pages: dict[str, str]) -> None:
     for name in ("one", "per", "two", "three", "quantile", "holm", "hostile"):
         of = certificate(name)
-        bounds = of.bounds[of.bounds["chosen"] == 1]
+        measured = of.measured[of.measured["chosen"] == 1]
         values = [value for value, _ in page(pages, name).numbers]
-        for column in ("risk", "bound", "margin", "n"):
-            for value in bounds[column]:
+        for column in ("measured", "examples", "compared_with", "p_value", "tested_at"):
+            for value in measured[column]:
                 assert value in values, (name, column)
-        for column in [m.name for m in certificate_charts.measures(of)] + ["p_value", "level"]:
+        for column in [m.name for m in certificate_charts.measures(of)] + ["p_value", "tested_at"]:
             for value in of.path[column].head(100):
                 assert value in values, (name, column)
 
 
 def test_quantile_is_shown_as_the_share_above_it() -> None:
-    row = page_values.bounds(certificate("quantile"))[1]
+    row = page_values.limits(certificate("quantile"))[1]
     assert row["what"] == "share of examples with latency above 300"
     assert row["limit"] == 0.05
-    assert row["margin"] == pytest.approx(0.05 - row["bound"])
 
 
 def test_nothing_certified_says_why(pages: dict[str, str]) -> None:
@@ -125,9 +128,9 @@ def test_nothing_certified_says_why(pages: dict[str, str]) -> None:
     assert "Nothing could be certified." in shown.text
     assert of.diagnosis["message"] in shown.text
     assert re.search("(Above|Below) the limit by", shown.text)
-    assert "Examples a perfect setting would need" in shown.text
+    assert "Testing examples a perfect setting would need" in shown.text
     values = [value for value, _ in shown.numbers]
-    for key in ("risk", "p_value", "level", "n", "n_perfect"):
+    for key in ("measured", "p_value", "tested_at", "examples", "examples_if_perfect"):
         assert of.diagnosis[key] in values, key
     assert in_order(shown.text, "Why nothing was certified", "The trade-off", "The testing path", "How it was made")
     assert "The chosen setting" not in shown.text
@@ -145,8 +148,8 @@ def test_nothing_certified_says_how_many_examples_would_help() -> None:
     assert failure is not None
     assert of.diagnosis is not None
     facts = dict(failure["facts"])
-    assert facts["Examples needed at this risk"] == of.diagnosis["n_at_this_risk"] > 200
-    assert facts["Below the limit by"] == pytest.approx(0.05 - of.diagnosis["risk"])
+    assert facts["Testing examples needed with this mean"] == of.diagnosis["examples_at_this_mean"] > 200
+    assert facts["Below the limit by"] == pytest.approx(0.05 - of.diagnosis["measured"])
 
 
 def test_nothing_tested_at_all() -> None:
@@ -172,7 +175,13 @@ def test_no_guarantee_is_said_first(pages: dict[str, str]) -> None:
 
 def test_how_it_was_made(pages: dict[str, str]) -> None:
     of, text = certificate("per"), page(pages, "per").text
-    for part in (of.data_sha256, of.version, "exact binomial", "900 examples to plan, 2,100 to test", "pareto-testing"):
+    for part in (
+        of.data_sha256,
+        of.version,
+        "exact binomial",
+        "900 planning examples, 2,100 testing examples",
+        "pareto-testing",
+    ):
         assert part in text
     assert "drawn independently" in text
     given = Page(report_html(of, command="riskfront calibrate losses.parquet --limit 'error <= 0.05'"))
@@ -313,7 +322,7 @@ def test_many_groups_are_folded() -> None:
     table = rf.LossTable([{"a": 0}, {"a": 1}], losses, groups={"label": random.integers(0, 20, 6000)})
     of = rf.calibrate(table, rf.Problem([rf.Limit("error", at_most=0.1, per="label")], ["cost"]))
     assert of
-    shown, more = page_values.shortened(page_values.bounds(of))
+    shown, more = page_values.shortened(page_values.limits(of))
     assert (len(shown), len(more)) == (12, 8)
-    assert max(row["margin"] for row in shown) <= min(row["margin"] for row in more)
+    assert min(row["p_value"] for row in shown) >= max(row["p_value"] for row in more)
     assert Page(report_html(of)).text.count("(label = ") == 20

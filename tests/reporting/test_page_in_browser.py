@@ -53,8 +53,9 @@ def test_every_number_is_the_certificates(chrome: Browser, written: dict[str, Pa
         "return [...document.querySelectorAll('section[aria-labelledby=h-limits] tbody tr')]"
         ".map(row => [...row.querySelectorAll('[data-value]')].map(e => Number(e.dataset.value)))"
     )
-    bounds = of.bounds[of.bounds["chosen"] == 1]
-    assert rows == bounds[["risk", "bound", "at", "margin", "n"]].astype(float).to_numpy().tolist()
+    measured = of.measured[of.measured["chosen"] == 1]
+    shown = ["compared_with", "measured", "examples", "p_value", "tested_at"]
+    assert rows == measured[shown].astype(float).to_numpy().tolist()
     shown = chrome.js(
         "return [...document.querySelectorAll('[data-value]')].map(e => [Number(e.dataset.value), e.textContent])"
     )

@@ -56,7 +56,7 @@ def test_it_certifies_what_evaluate_and_calibrate_would_on_the_same_settings() -
     table = evaluate(Losses(), DATA, explored, groups={"label": LABELS}, bounds={"cost": (0, 2)})
     direct = rf.calibrate(table, PROBLEM, seed=2)
     pd.testing.assert_frame_equal(certificate.path, direct.path)
-    pd.testing.assert_frame_equal(certificate.bounds, direct.bounds)
+    pd.testing.assert_frame_equal(certificate.measured, direct.measured)
     assert certificate.config == direct.config
     assert (certificate.n_opt, certificate.n_test) == (direct.n_opt, direct.n_test)
 

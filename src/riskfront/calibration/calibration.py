@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from riskfront.arrays import Array, FloatArray, IntArray
+from riskfront.arrays import Array, IntArray
 from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.decision import Decision, decide
 from riskfront.calibration.diagnosis import diagnose
+from riskfront.calibration.measured import covered_groups, measured_values
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.losses.table import LossTable
@@ -75,7 +75,8 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
         version=__version__,
         setting_columns=columns,
         path=_path(evidence, decision, columns),
-        bounds=_bounds(evidence, decision),
+        measured=measured_values(evidence, decision),
+        groups=covered_groups(evidence),
         explored=_explored(plan, problem, columns),
         diagnosis=None if decision.certified.any() else diagnose(plan, evidence, decision),
         loss_bounds={t.limit.loss: (t.low, t.high) for t in evidence.tests if t.limit.quantile is None},
@@ -98,17 +99,18 @@ def frontier(
     if len(alphas) == 0:
         raise InvalidInputError("a frontier must have at least one alpha; got none.")
     planner = make_method(method)
+    count = "n_certified" if planner.guaranteed else "n_picked"
     opt, test = as_table(table, problem).split(planner.opt_fraction, seed=seed)
     rows = []
     for alpha in alphas:
         stricter = problem.at(alpha)
         evidence = Evidence(stricter, test)
         decision = decide(planner.plan(opt, stricter), evidence)
-        frame = _path(evidence, decision, _setting_columns(test, stricter, ("alpha", "n_certified")))
+        frame = _path(evidence, decision, _setting_columns(test, stricter, ("alpha", "n_certified", "n_picked")))
         frame = frame[frame["chosen"] > 0].sort_values("chosen").drop(columns=["certified", "chosen"])
         frame.insert(0, "alpha", [alpha] * len(frame))
-        frame.insert(1, "n_certified", int(decision.certified.sum()))
-        rows.append(frame if len(frame) else pd.DataFrame({"alpha": [alpha], "n_certified": [0]}))
+        frame.insert(1, count, int(decision.certified.sum()))
+        rows.append(frame if len(frame) else pd.DataFrame({"alpha": [alpha], count: [0]}))
     return pd.concat(rows, ignore_index=True)
 
 
@@ -118,9 +120,8 @@ def _setting_columns(table: LossTable, problem: Problem, also: Sequence[str] = (
         *problem.limit_names,
         *(o.name for o in problem.objectives),
         "p_value",
-        "level",
         *(f"p_value {name}" for name in problem.limit_names),
-        *("certified", "chosen", "planned", "weight"),
+        *("tested_at", "level", "certified", "picked", "chosen", "planned", "weight"),
         *also,
     }
     columns: dict[str, str] = {}
@@ -140,7 +141,7 @@ def _path(evidence: Evidence, decision: Decision, columns: dict[str, str]) -> pd
         for name, p_values in zip(evidence.problem.limit_names, decision.p_values.T, strict=True):
             frame[f"p_value {name}"] = p_values
     frame["p_value"] = decision.p_values.max(axis=1)
-    frame["level"] = decision.levels
+    frame["tested_at"] = decision.levels
     frame["certified"] = decision.certified
     ranks = np.zeros(len(rows), dtype=np.int64)
     ranks[decision.chosen] = np.arange(1, len(decision.chosen) + 1)
@@ -171,33 +172,3 @@ def _explored(plan: Plan, problem: Problem, columns: dict[str, str]) -> pd.DataF
     planned[plan.rows] = True
     frame["planned"] = planned
     return frame
-
-
-def _bounds(evidence: Evidence, decision: Decision) -> pd.DataFrame:
-    """Empirical risk, upper confidence bound and margin of each chosen setting, limit and group."""
-    rows, levels = decision.rows[decision.chosen], decision.levels[decision.chosen]
-    parts = []
-    for test in evidence.tests:
-        sums = test.sums(evidence.table, rows)
-        upper = test.upper_bounds(evidence.table, rows, levels)
-        groups = [None] if test.limit.per is None else list(evidence.table.group(test.limit.per).levels)
-        n = np.broadcast_to(sums.n, upper.shape)
-        for index, group in enumerate(groups):
-            parts.append(_bound_rows(test, group, n[:, index], sums.means()[:, index], upper[:, index]))
-    return pd.concat(parts, ignore_index=True).sort_values("chosen", kind="stable", ignore_index=True)
-
-
-def _bound_rows(test: Any, group: Any, n: IntArray, risk: FloatArray, upper: FloatArray) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "chosen": np.arange(1, len(n) + 1),
-            "limit": str(test.limit),
-            "group": pd.Series([group] * len(n), dtype=object),
-            "n": n,
-            "risk": test.shown(risk),
-            "bound": test.shown(upper),
-            "at": test.limit.compared_with,
-            "margin": (test.alpha - upper) * (test.high - test.low),
-            "p_value_used": test.p_value,
-        }
-    )

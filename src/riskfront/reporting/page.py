@@ -11,6 +11,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from riskfront.calibration.certificate import Certificate
+from riskfront.calibration.verdict import listed
 from riskfront.reporting import certificate_charts, page_charts, page_values, sentences
 from riskfront.runtime.files import write_text
 
@@ -43,7 +44,7 @@ def report_html(certificate: Certificate, *, frontier: pd.DataFrame | None = Non
     if front is not None and len(front["alphas"]):
         charts["frontier"] = _frontier(certificate, front)
     mixture = page_values.mixtures(certificate)
-    shown, more = page_values.shortened(page_values.bounds(certificate) if certificate else [])
+    shown, more = page_values.shortened(page_values.limits(certificate) if certificate else [])
     best, others = page_values.chosen(certificate)
     steps, later = page_values.steps(certificate)
     template = _environment().get_template("report.html.jinja")
@@ -58,8 +59,9 @@ def report_html(certificate: Certificate, *, frontier: pd.DataFrame | None = Non
         chosen=best,
         more_chosen=others,
         failure=page_values.failure(certificate),
-        bounds=shown,
-        more_bounds=more,
+        limits=shown,
+        more_limits=more,
+        what_holds=sentences.what_holds(certificate),
         cloud=cloud,
         symbols=_symbols(cloud),
         tests=tests,
@@ -86,7 +88,7 @@ def _title(certificate: Certificate) -> str:
 def _tradeoff(certificate: Certificate, data: certificate_charts.TradeOff) -> dict[str, Any]:
     x, y = page_charts.default_axes(data)
     labels = [measure.label for measure in data.measures]
-    counted = sentences.listed(
+    counted = listed(
         [f"{count:,} {name}" for name, count in zip(data.names, data.counts, strict=True) if count] or ["none"]
     )
     text = f"Scatter plot of {data.n_settings:,} settings, {labels[y]} against {labels[x]}: {counted}."

@@ -70,8 +70,8 @@ def testing_path(data: TestingPath, text: str) -> dict[str, Any]:
     """p-values by step on a log scale, the level at which each was judged, delta, and where testing stopped."""
     import altair as alt
 
-    status = np.where(data.chosen, CHOSEN, np.where(data.certified, CERTIFIED, TESTED))
-    p_values, levels = np.maximum(data.p_value, data.floor), np.maximum(data.level, data.floor)
+    status = np.where(data.chosen, CHOSEN, np.where(data.passed, CERTIFIED, TESTED))
+    p_values, levels = np.maximum(data.p_value, data.floor), np.maximum(data.tested_at, data.floor)
     rows = _rows(["n", "p", "l"], np.column_stack([data.step, p_values, levels]), s=status)
     scale = alt.Scale(type="log", domain=[data.floor / 2, 1], nice=False, clamp=True)
     across = alt.X("n:Q", title="step", scale=alt.Scale(domain=[0.5, data.n_steps + 0.5], nice=False))
@@ -86,7 +86,7 @@ def testing_path(data: TestingPath, text: str) -> dict[str, Any]:
         .mark_text(align="left", baseline="top", x=6, dy=5, color="currentColor", fontSize=12, aria=False)
         .encode(y=upwards, text="t:N"),
     ]
-    if data.level_varies:
+    if data.shares_delta:
         dotted = {
             "interpolate": "step",
             "strokeWidth": 1.5,

@@ -76,13 +76,15 @@ def plot_tradeoff(
 
 
 def plot_path(certificate: Certificate, *, ax: Axes | None = None) -> Axes:
-    """p-values by step on a log scale, with delta, the levels, and where testing stopped."""
+    """p-values by step on a log scale, with delta, the share of it each was tested at, and where testing stopped."""
     data = path_data(certificate)
     axes = _axes(ax)
     axes.axhline(data.delta, label=f"delta = {data.delta:g}", **_DASHED)
-    if data.level_varies:
-        axes.step(data.step, np.maximum(data.level, data.floor), where="mid", color="#0072B2", ls=":", label="level")
-    status = np.where(data.chosen, CHOSEN, np.where(data.certified, CERTIFIED, TESTED))
+    if data.shares_delta:
+        axes.step(
+            data.step, np.maximum(data.tested_at, data.floor), where="mid", color="#0072B2", ls=":", label="tested at"
+        )
+    status = np.where(data.chosen, CHOSEN, np.where(data.passed, CERTIFIED, TESTED))
     for code, label in ((TESTED, "failed"), (CERTIFIED, "passed"), (CHOSEN, "chosen")):
         rows = status == code
         if rows.any():
@@ -104,7 +106,7 @@ def plot_risk_histogram(
     bins: int = 30,
     ax: Axes | None = None,
 ) -> Axes:
-    """Trials by the held-out risk of the setting they chose, for each method, with the limit."""
+    """Trials by the held-out mean of the setting they chose, for each method, with the limit."""
     data = risk_histogram_data(results, column, alpha=alpha, limit=limit, bins=bins)
     axes = _axes(ax)
     for index, (name, counts) in enumerate(zip(data.methods, data.counts, strict=True)):
