@@ -173,6 +173,32 @@ def test_no_guarantee_is_said_first(pages: dict[str, str]) -> None:
     assert "No guarantee" not in page(pages, "one").text
 
 
+def test_without_a_guarantee_no_group_is_covered(pages: dict[str, str]) -> None:
+    assert "covered" not in page(pages, "unguaranteed").text
+    assert "certified" not in page(pages, "unguaranteed").text.lower()
+    assert (
+        "A limit in every label covers cat, dog and fox. An example with any other label is not covered."
+        in sentences.assumptions(certificate("per"))
+    )
+
+
+def test_the_confidence_speaks_of_runs() -> None:
+    first = sentences.assumptions(certificate("one"))[0]
+    assert "at most 10 % of the runs would certify any setting that breaks a limit" in first
+    assert "All runs count, also those that certify nothing, so it is not a share of the certificates issued." in first
+
+
+def test_numbers_next_to_a_limit_say_what_they_are(pages: dict[str, str]) -> None:
+    assert (
+        "What holds on new examples is the limit itself, for all certified settings together."
+        in page(pages, "two").text
+    )
+    picked = page(pages, "unguaranteed").text
+    assert "Measured on the testing examples the setting was picked by, so new examples may well be worse." in picked
+    assert "Tested at" not in picked
+    assert sentences.how_made(certificate("unguaranteed"))["p-value"] == "none: no test was made"
+
+
 def test_how_it_was_made(pages: dict[str, str]) -> None:
     of, text = certificate("per"), page(pages, "per").text
     for part in (
@@ -280,6 +306,17 @@ def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_importing_loads_no_charts() -> None:
     heavy = ("altair", "vl_convert", "matplotlib")
     code = f"import riskfront, riskfront.reporting.page, riskfront.plots, sys; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_report_of_a_later_process_starts_no_compiler() -> None:
+    """Putting Vega together takes seconds: the first report on a machine does it, no later one."""
+    report_html(certificate("one"))
+    code = (
+        "import sys; from tests.support import certificates; certificates.page('two'); "
+        "print([m for m in ('altair', 'vl_convert') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

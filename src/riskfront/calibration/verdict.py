@@ -16,7 +16,7 @@ Groups = Mapping[str, Sequence[Any]]
 def certified_sentences(problem: Problem, loss_bounds: Mapping[str, Sequence[float]], groups: Groups) -> list[str]:
     """What holds, with which confidence, and which groups it speaks of."""
     limits = _limits(problem, loss_bounds, groups)
-    return [f"With {confidence(problem.delta)} confidence, {limits}.", *not_covered(problem, groups)]
+    return [f"With {confidence(problem.delta)} confidence, {limits}.", *_not_covered(problem, groups)]
 
 
 def picked_sentences(
@@ -24,13 +24,10 @@ def picked_sentences(
 ) -> list[str]:
     """The same for a method without a guarantee."""
     limits = _limits(problem, loss_bounds, groups)
-    return [
-        f"NO GUARANTEE: the method {method} only picked a setting that looks as if {limits}.",
-        *not_covered(problem, groups),
-    ]
+    return [f"NO GUARANTEE: the method {method} only picked a setting that looks as if {limits}."]
 
 
-def not_covered(problem: Problem, groups: Groups) -> list[str]:
+def _not_covered(problem: Problem, groups: Groups) -> list[str]:
     """One sentence when a limit speaks of groups: those it does not name may be anything."""
     names = [name for name in dict.fromkeys(limit.per for limit in problem.limits) if name is not None]
     known = [name for name in names if groups.get(name)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from functools import cache
+from importlib import metadata
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.verdict import listed
-from riskfront.reporting import certificate_charts, page_charts, page_values, sentences
+from riskfront.reporting import certificate_charts, chart_views, page_charts, page_values, sentences
+from riskfront.runtime.cache_folder import remembered
 from riskfront.runtime.files import write_text
 
 
@@ -64,6 +66,7 @@ def report_html(certificate: Certificate, *, frontier: pd.DataFrame | None = Non
         what_holds=sentences.what_holds(certificate),
         cloud=cloud,
         symbols=_symbols(cloud),
+        zoomed=any(view.near != view.all for view in chart_views.of_tradeoff(cloud)),
         tests=tests,
         steps=steps,
         more_steps=later,
@@ -150,7 +153,11 @@ def _json(value: Any) -> str:
 
 @cache
 def _library() -> str:
-    """Vega, as its Python package ships it."""
+    """Vega, as its Python package ships it. Putting it together takes seconds, so it is kept for later processes."""
+    return remembered(f"vega-of-vl-convert-{metadata.version('vl-convert-python')}.js", _bundled)
+
+
+def _bundled() -> str:
     import vl_convert
 
     # the bundle's name ``vega`` is null since Vega 6; Vega-Embed has the real one inside

@@ -136,7 +136,7 @@ def plot_violins(
         axes.axhline(data.limit, label=f"limit {data.limit:g}", **_DASHED)
         axes.legend(fontsize="small")
     labels = [
-        name if share == 1 else f"{name}\n({100 * share:.0f} % certified)"
+        name if share == 1 else f"{name}\n({100 * share:.0f} % gave a setting)"
         for name, share in zip(data.methods, data.certified, strict=True)
     ]
     _name_places(axes, labels, start=1)

@@ -163,7 +163,7 @@ def _covered(certificate: Certificate) -> list[str]:
         f"A limit in every {name} covers {listed([setting_value(plain(value)) for value in values])}. "
         f"An example with any other {name} is not covered."
         for name, values in certificate.groups.items()
-        if values
+        if values and certificate.guaranteed
     ]
 
 
