@@ -106,7 +106,7 @@ def plot_risk_histogram(
     bins: int = 30,
     ax: Axes | None = None,
 ) -> Axes:
-    """Trials by the held-out mean of the setting they chose, for each method, with the limit."""
+    """Trials by the held-out risk of the setting they chose, for each method, with the limit."""
     data = risk_histogram_data(results, column, alpha=alpha, limit=limit, bins=bins)
     axes = _axes(ax)
     for index, (name, counts) in enumerate(zip(data.methods, data.counts, strict=True)):
