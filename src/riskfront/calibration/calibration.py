@@ -19,20 +19,28 @@ from riskfront.losses.contents import content_digests, contents_digest, own_orde
 from riskfront.losses.table import LossTable
 from riskfront.methods import Method, Plan, make_method, parameters
 from riskfront.problems.problem import Problem
-from riskfront.reading.sources import Data, as_table
+from riskfront.reading.sources import Bounds, Data, as_table
 from riskfront.version import __version__
 
 
-def calibrate(table: Data, problem: Problem, *, method: str | Method = "pareto-testing", seed: int = 0) -> Certificate:
+def calibrate(
+    table: Data,
+    problem: Problem,
+    *,
+    method: str | Method = "pareto-testing",
+    seed: int = 0,
+    bounds: Bounds | None = None,
+) -> Certificate:
     """Split the examples, plan on one part, test on the other, and certify.
 
     Args:
         table: the losses of all settings: a LossTable, a LossStore, or the path of a file or store.
         problem: limits, objectives and delta.
         method: a method or its name.
-        seed: of the random split into opt and test examples.
+        seed: of the random split into planning and testing examples.
+        bounds: name -> (low, high), the ranges of losses of a file; a LossTable has its own.
     """
-    chosen, table = make_method(method), as_table(table, problem)
+    chosen, table = make_method(method), as_table(table, problem, bounds)
     opt, test = table.split(chosen.opt_fraction, seed=seed)
     plan = chosen.plan(opt, problem)
     return replace(_certificate(plan, test, problem), seed=seed, data_sha256=table.sha256)
@@ -102,6 +110,7 @@ def frontier(
     *,
     method: str | Method = "pareto-testing",
     seed: int = 0,
+    bounds: Bounds | None = None,
 ) -> pd.DataFrame:
     """The calibrated Pareto frontier: the chosen settings for a whole list of alphas, as one data frame.
 
@@ -112,7 +121,7 @@ def frontier(
         raise InvalidInputError("a frontier must have at least one alpha; got none.")
     planner = make_method(method)
     count = "n_certified" if planner.guaranteed else "n_picked"
-    opt, test = as_table(table, problem).split(planner.opt_fraction, seed=seed)
+    opt, test = as_table(table, problem, bounds).split(planner.opt_fraction, seed=seed)
     rows = []
     for alpha in alphas:
         stricter = problem.at(alpha)

@@ -14,7 +14,7 @@ from riskfront.evaluation.outcome import Outcome
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import plain
 from riskfront.methods import make_method
-from riskfront.reading.sources import Data, as_table, is_store
+from riskfront.reading.sources import Data, as_table, is_long_file, is_store
 from riskfront.runtime.progress import ProgressBar
 from riskfront.spaces.space import Config
 from riskfront.stores.store import LossStore
@@ -69,7 +69,7 @@ def _table_then(certificate: Certificate, data: Data) -> LossTable:
     """The table. A store gives the settings that the certificate was made of, in their order then, with its bounds."""
     store = LossStore(data) if isinstance(data, str | os.PathLike) and is_store(data) else data
     if not isinstance(store, LossStore):
-        return as_table(data, certificate.problem)
+        return as_table(data, certificate.problem, _bounds(certificate) if is_long_file(data) else None)
     return store.table(_searched(certificate), bounds=_bounds(certificate))
 
 
