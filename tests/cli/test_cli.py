@@ -73,12 +73,12 @@ def test_calibrate_writes_a_certificate_that_verifies(losses, tmp_path, name):
     done = riskfront("calibrate", losses / name, *LIMITS, "--limit", "error <= 0.3 per label", "--out", out)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "settings threshold, depth; examples example; losses error, cost; groups label" in " ".join(
+    assert "settings threshold, depth; examples example; outcomes error, cost; groups label" in " ".join(
         done.stdout.split()
     )
     assert (
-        "With 90 % confidence, error stays at or below 20 % and error in every label stays at or below 30 %."
-        in " ".join(done.stdout.split())
+        "With 90 % confidence, error stays at or below 20 % and error in every label (a and b) stays at or below 30 %. "
+        "No other label is covered." in " ".join(done.stdout.split())
     )
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert rf.Certificate.load(out)
@@ -107,7 +107,7 @@ def test_nothing_certified_is_status_1_with_a_reason(losses):
     done = riskfront("calibrate", losses / "losses.csv", "--limit", "error <= 0.001", "--minimize", "cost")
     assert done.returncode == 1
     assert "Nothing could be certified" in done.stdout
-    assert "Even a perfect setting needs at least 2302" in " ".join(done.stdout.split())
+    assert "Even a perfect setting needs at least 2,302 such testing examples" in " ".join(done.stdout.split())
     assert done.stderr == ""
 
 
@@ -158,7 +158,12 @@ def test_a_method_without_guarantee_says_so_first(losses):
         ["trials", "--methods", "alpha-constrained", "--trials", 3],
         ["frontier", "--method", "alpha-constrained", "--alphas", "0.2"],
     ):
-        assert "NO GUARANTEE" in riskfront(command[0], losses / "losses.csv", *LIMITS, *command[1:]).stdout
+        said = riskfront(command[0], losses / "losses.csv", *LIMITS, *command[1:])
+        assert "NO GUARANTEE" in said.stdout
+        assert said.stderr == ""
+    assert said.returncode == 1
+    assert "n_picked" in said.stdout
+    assert "certified" not in said.stdout
 
 
 def test_outputs_never_overwrite_inputs_or_each_other(losses, tmp_path):

@@ -23,13 +23,13 @@ from riskfront.statistics.p_values import NAMES
 TableFile = Annotated[
     str,
     typer.Argument(
-        help="Losses: long Parquet or CSV (a row a setting and example), a saved table, or the folder or URL of a store."
+        help="Outcomes: long Parquet or CSV (a row a setting and example), a saved table, or the folder or URL of a store."
     ),
 ]
 Goals = Annotated[list[str], typer.Option(help="A free objective; repeat or separate by commas.")]
 MethodName = Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")]
 PValue = Annotated[str, typer.Option("--p-value", help=f"One of: {', '.join(NAMES)}.")]
-Seed = Annotated[int, typer.Option(help="Of the random split.")]
+Seed = Annotated[int, typer.Option(help="Of the random split into planning and testing examples.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Out = Annotated[Path | None, typer.Option(help="File to write.")]
 
@@ -44,7 +44,7 @@ class ProblemOptions:
     ]
     minimize: Goals = field(default_factory=list)
     maximize: Goals = field(default_factory=list)
-    delta: Annotated[float, typer.Option(help="Probability with which some limit may be broken.")] = 0.1
+    delta: Annotated[float, typer.Option(help="Share of runs that may certify a setting that breaks a limit.")] = 0.1
 
     def problem(self, p_value: str = "auto") -> rf.Problem:
         return rf.Problem(
@@ -74,10 +74,10 @@ class LayoutOptions:
 class TableOptions(LayoutOptions):
     """What the columns mean, and what kinds of losses they hold."""
 
-    bounds: Annotated[list[str], typer.Option("--bounds", help="Range of a loss, as 'gain=-1,1'.")] = field(
+    bounds: Annotated[list[str], typer.Option("--bounds", help="Range of an outcome, as 'gain=-1,1'.")] = field(
         default_factory=list
     )
-    binary: Annotated[str, typer.Option(help="Loss columns to declare 0/1 although stored as decimals.")] = ""
+    binary: Annotated[str, typer.Option(help="Outcome columns to declare 0/1 although stored as decimals.")] = ""
 
     def read(self, path: str, problem: rf.Problem | None, *, quiet: bool) -> rf.LossTable:
         """The table, with a statement of what was detected."""

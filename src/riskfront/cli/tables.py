@@ -1,4 +1,4 @@
-"""Commands for people who have a table of losses: calibrate, verify, inspect, trials, frontier, report."""
+"""Commands for people who have a table of outcomes: calibrate, verify, inspect, trials, frontier, report."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def frontier(
     out: Out = None,
     as_json: Json = False,
 ) -> int:
-    """The certified settings for a whole list of limits (each alpha by itself)."""
+    """The certified settings for a whole list of limits, each by itself."""
     must_be_writable(out, inputs=[table])
     problem = wanted.problem(p_value)
     losses = columns.read(table, problem, quiet=as_json)
@@ -202,9 +202,9 @@ def frontier(
         console = make_console()
         if method in NEVER_GUARANTEED:
             console.print(f"NO GUARANTEE: {method} does not control any error probability.", style="bold red")
-        show_frame(console, "Calibrated frontier", found.drop(columns=["p_value", "level"], errors="ignore"))
+        show_frame(console, "Calibrated frontier", found.drop(columns=["p_value", "tested_at"], errors="ignore"))
         console.print("Each row stands by itself: fix the limit before looking, not after.", markup=False)
-    return 0 if (found["n_certified"] > 0).any() else 1
+    return 0 if "n_certified" in found and (found["n_certified"] > 0).any() else 1  # a method may only pick
 
 
 def report(

@@ -58,7 +58,7 @@ class Layout:
         groups = f"; groups {', '.join(self.group_columns)}" if self.group_columns else ""
         return (
             f"settings {', '.join(self.config_columns)}; examples {self.example_column}; "
-            f"losses {', '.join(self.loss_columns)}{groups}"
+            f"outcomes {', '.join(self.loss_columns)}{groups}"
         )
 
 

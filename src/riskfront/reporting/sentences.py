@@ -68,15 +68,15 @@ P_VALUE_IN_WORDS: Mapping[str, str] = {
 
 
 def number(value: Any) -> str:
-    """A number as it is shown everywhere: whole numbers in full, others with four significant digits."""
+    """A number as it is shown everywhere: whole numbers and large ones in full, others with four significant digits."""
     if value is None or value != value:
         return "not known"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Real):
         as_float = float(value)
-        if as_float.is_integer() and abs(as_float) < 1e15:
-            return f"{int(as_float):,}"
+        if abs(as_float) < 1e15 and (as_float.is_integer() or abs(as_float) >= 1e4):
+            return f"{as_float:,.0f}"
         return f"{as_float:.4g}"
     return str(value)
 

@@ -19,7 +19,8 @@ from riskfront.losses.values import plain
 from riskfront.reporting import sentences
 
 WIDTH = 80
-_GAP = 2  # between columns
+_GAP = 3  # between columns
+_EDGES = 2  # left and right of a table
 
 
 class _PipeConsole(Console):
@@ -53,20 +54,18 @@ def number(value: Any) -> str:
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"
+    if 1e4 <= abs(value) < 1e15:
+        return f"{value:,.0f}"
     return f"{value:.4g}" if abs(value) >= 1e-4 or value == 0 else f"{value:.1e}"
 
 
 def show_grid(
     console: Console, title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1
 ) -> None:
-    """A table whose first ``left`` columns hold words. Numbers are never broken: what does not fit beside the first column
-    comes in further tables below, each with the first column."""
+    """A table whose first ``left`` columns hold words. Numbers are never broken: headers go on in the next line, then the first
+    column does, and what still does not fit comes in further tables below, each with the first column."""
     cells = [[number(cell) for cell in row] for row in rows]
-    widths = [
-        max([*(len(word) for word in header.split()), *(len(row[index]) for row in cells)], default=0)
-        for index, header in enumerate(headers)
-    ]
-    for block, columns in enumerate(_blocks(widths, console.width)):
+    for block, columns in enumerate(_blocks(headers, cells, console.width)):
         table = Table(
             title=title if block == 0 else None,
             title_justify="left",
@@ -74,27 +73,35 @@ def show_grid(
             box=box.SIMPLE_HEAD,
             pad_edge=False,
         )
-        for index in columns:
+        for index, width in columns.items():
             table.add_column(
-                escape(headers[index]),
-                justify="left" if index < left else "right",
-                overflow="fold",
-                no_wrap=index >= left,
+                escape(headers[index]), justify="left" if index < left else "right", overflow="fold", width=width
             )
         for row in cells:
             table.add_row(*(escape(row[index]) for index in columns))
         console.print(table)
 
 
-def _blocks(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Which columns stand side by side: the first in every block, then as many as fit."""
-    first = min(widths[0], room // 2)  # words may go on in the next line
-    blocks, used = [[0]], first
-    for index, width in enumerate(widths[1:], start=1):
+def _blocks(headers: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> list[dict[int, int]]:
+    """Which columns stand side by side, with their widths: as many as fit, and the first one in every block."""
+    room -= _EDGES
+    inner = [max((len(row[index]) for row in cells), default=0) for index in range(len(headers))]
+    whole = [max(width, len(header)) for width, header in zip(inner, headers, strict=True)]
+    least = [max(w, *map(len, header.split() or [""])) for w, header in zip(inner, headers, strict=True)]
+    words = [word for text in (headers[0], *(row[0] for row in cells)) for word in text.split()]
+    first = min(max(map(len, words), default=0), room // 2)
+    for first_width, others in ((whole[0], whole[1:]), (first, whole[1:]), (first, least[1:])):
+        spare = room - sum(others) - _GAP * len(others)
+        if spare >= first_width:
+            return [dict(enumerate([min(spare, whole[0]), *others]))]
+    first = min(least[0], room // 2)
+    blocks, used = [{0: first}], first
+    for index, width in enumerate(least[1:], start=1):
+        width = min(width, room - first - _GAP)
         if len(blocks[-1]) > 1 and used + _GAP + width > room:
-            blocks.append([0])
+            blocks.append({0: first})
             used = first
-        blocks[-1].append(index)
+        blocks[-1][index] = width
         used += _GAP + width
     return blocks
 
