@@ -46,7 +46,7 @@ def tradeoff(data: TradeOff, text: str) -> Spec:
     limits = [{"m": f, "at": m.limit} for f, m in zip(fields, data.measures, strict=True) if m.limit is not None]
     x, y = default_axes(data)
     views = chart_views.of_tradeoff(data)
-    signals = [
+    signals: list[Spec] = [
         {"name": "xaxis", "value": fields[x]},
         {"name": "yaxis", "value": fields[y]},
         {"name": "shown", "value": [True] * len(SYMBOLS)},
@@ -143,7 +143,7 @@ def frontier(
     for row, alpha, best in zip(rows, alphas, first, strict=True):
         row.update(a=alpha, b=bool(best))
     views = {f: chart_views.around(values[:, index]) for index, f in enumerate(fields)}
-    signals = [{"name": "yaxis", "value": "x0"}, {"name": "views", "value": views}]
+    signals: list[Spec] = [{"name": "yaxis", "value": "x0"}, {"name": "views", "value": views}]
     numeric = not any(isinstance(alpha, str) for alpha in alphas)
     upwards = _linear("y", {"signal": "views[yaxis]"}, "height")
     if numeric:
