@@ -12,6 +12,7 @@ from riskfront.arrays import Array, IntArray
 from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.decision import Decision, decide
 from riskfront.calibration.diagnosis import diagnose
+from riskfront.calibration.looks import ASKED, Look
 from riskfront.calibration.measured import covered_groups, measured_values
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
@@ -33,6 +34,9 @@ def calibrate(
 ) -> Certificate:
     """Split the examples, plan on one part, test on the other, and certify.
 
+    Calibrate once. Another seed, limit or method on the same examples is another question to them, and to keep the answer one
+    likes best is not covered by the guarantee: the certificate lists what else this process asked of the same table.
+
     Args:
         table: the losses of all settings: a LossTable, a LossStore, or the path of a file or store.
         problem: limits, objectives and delta.
@@ -43,7 +47,9 @@ def calibrate(
     chosen, table = make_method(method), as_table(table, problem, bounds)
     opt, test = table.split(chosen.opt_fraction, seed=seed)
     plan = chosen.plan(opt, problem)
-    return replace(_certificate(plan, test, problem), seed=seed, data_sha256=table.sha256)
+    look = Look.of(problem, chosen.name, parameters(chosen), decided_by=seed, said=f"seed {seed}")
+    earlier = ASKED.before(table.sha256, look)
+    return replace(_certificate(plan, test, problem), seed=seed, data_sha256=table.sha256, earlier_looks=earlier)
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from riskfront.calibration.earlier_versions import from_version_1
+from riskfront.calibration.looks import Look, delta_of_all
 from riskfront.calibration.mixture import mixture_weights
 from riskfront.calibration.verdict import certified_sentences, picked_sentences
 from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
@@ -50,6 +51,8 @@ class Certificate:
         source: how the command line read the table, so that ``verify`` can read it in the same way; None elsewhere.
         explored: means of every setting on the planning examples; None when the method used none.
         diagnosis: why nothing was certified and what would help; None when something was.
+        earlier_looks: other questions that the same testing examples had answered before, as far as is known. To choose among
+            their answers is not covered, unless their deltas count: then the verdict states what is left of the confidence.
     """
 
     problem: Problem
@@ -69,6 +72,7 @@ class Certificate:
     diagnosis: Mapping[str, Any] | None
     loss_bounds: Mapping[str, Sequence[float]]
     source: Mapping[str, Any] | None = None
+    earlier_looks: tuple[Look, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.path["certified"].any())
@@ -127,7 +131,13 @@ class Certificate:
             return ["Nothing could be certified.", self.diagnosis["message"] if self.diagnosis else ""]
         if not self.guaranteed:
             return picked_sentences(self.method, self.problem, self.loss_bounds, self.groups)
-        return certified_sentences(self.problem, self.loss_bounds, self.groups)
+        looks = 1 + sum(look.counts for look in self.earlier_looks)
+        return certified_sentences(self.problem, self.loss_bounds, self.groups, self.delta_of_all_looks, looks)
+
+    @property
+    def delta_of_all_looks(self) -> float:
+        """delta, and that of every earlier look at the same testing examples that counts."""
+        return delta_of_all(self.problem.delta, self.earlier_looks)
 
     def __repr__(self) -> str:
         count = int(self.path["certified"].sum())
@@ -179,6 +189,7 @@ class Certificate:
             "diagnosis": None if self.diagnosis is None else dict(self.diagnosis),
             "loss_bounds": {name: list(pair) for name, pair in self.loss_bounds.items()},
             "source": None if self.source is None else dict(self.source),
+            "earlier_looks": [look.to_dict() for look in self.earlier_looks],
         }
 
     @classmethod
@@ -220,6 +231,7 @@ class Certificate:
                 for name in ("method", "parameters", "guaranteed", "n_opt", "n_test", "seed", "data_sha256", "version")
             },
             **{name: data[name] for name in ("setting_columns", "groups", "diagnosis", "loss_bounds", "source")},
+            earlier_looks=tuple(Look(**look) for look in data.get("earlier_looks", ())),
         )
 
     @property

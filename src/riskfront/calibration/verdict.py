@@ -13,10 +13,13 @@ _MOST_GROUPS = 10  # a sentence names so many groups; the certificate and its pa
 Groups = Mapping[str, Sequence[Any]]
 
 
-def certified_sentences(problem: Problem, loss_bounds: Mapping[str, Sequence[float]], groups: Groups) -> list[str]:
-    """What holds, with which confidence, and which groups it speaks of."""
+def certified_sentences(
+    problem: Problem, loss_bounds: Mapping[str, Sequence[float]], groups: Groups, delta: float, looks: int
+) -> list[str]:
+    """What holds, with which confidence, and which groups it speaks of. ``delta`` is that of all ``looks`` together."""
+    counted = f", counting all {looks} looks at the same testing examples" if looks > 1 else ""
     limits = _limits(problem, loss_bounds, groups)
-    return [f"With {confidence(problem.delta)} confidence, {limits}.", *_not_covered(problem, groups)]
+    return [f"With {confidence(delta)} confidence{counted}, {limits}.", *_not_covered(problem, groups)]
 
 
 def picked_sentences(

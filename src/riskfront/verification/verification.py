@@ -22,6 +22,9 @@ from riskfront.tuning.opt_test_parts import Part
 from riskfront.tuning.tuning import certify_along
 from riskfront.version import __version__
 
+#: what a certificate says of itself beyond its data; the verdict follows from the rest, and from earlier looks
+_NOT_COMPARED = ("version", "source", "earlier_looks", "verdict")
+
 
 def verify(certificate: Certificate, data: Data) -> list[str]:
     """Recompute a certificate from the data, all of them; what does not match, in words. Empty: it matches.
@@ -53,11 +56,9 @@ def verify(certificate: Certificate, data: Data) -> list[str]:
 def _numbers(one: Certificate, claimed: Certificate) -> dict[str, Any]:
     """What is compared: everything that ``claimed`` says. Another version may put the same numbers in other words, and the
     first schema named neither the p-value of each group nor the groups of a certificate without a setting."""
-    said = {name: value for name, value in one.to_dict().items() if name not in ("version", "source")}
-    if claimed.version != __version__:
-        said.pop("verdict")
-        if said["diagnosis"] is not None:
-            said["diagnosis"] = {name: value for name, value in said["diagnosis"].items() if name != "message"}
+    said = {name: value for name, value in one.to_dict().items() if name not in _NOT_COMPARED}
+    if claimed.version != __version__ and said["diagnosis"] is not None:
+        said["diagnosis"] = {name: value for name, value in said["diagnosis"].items() if name != "message"}
     if claimed.measured["p_value"].isna().all():
         said["measured"] = {name: value for name, value in said["measured"].items() if name != "p_value"}
     if not claimed.groups:
