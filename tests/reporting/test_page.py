@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import riskfront as rf
+from riskfront.calibration.looks import Look
 from riskfront.reporting import certificate_charts, page_values, sentences
 from riskfront.reporting.page import report_html, write_report
 from tests.support import certificates
@@ -197,6 +199,27 @@ def test_numbers_next_to_a_limit_say_what_they_are(pages: dict[str, str]) -> Non
     assert "Measured on the testing examples the setting was picked by, so new examples may well be worse." in picked
     assert "Tested at" not in picked
     assert sentences.how_made(certificate("unguaranteed"))["p-value"] == "none: no test was made"
+
+
+def test_earlier_looks_at_the_same_examples_are_said(pages: dict[str, str]) -> None:
+    asked = [Look(str(index), f"error <= 0.0{index}; pareto-testing, seed {index}", 0.1) for index in range(1, 6)]
+    of = replace(certificate("one"), earlier_looks=tuple(asked))
+    (said,) = sentences.earlier_looks(of)
+    assert said == (
+        "The same examples have answered 5 other questions before: (1) error <= 0.01; pareto-testing, seed 1; "
+        "(2) error <= 0.02; pareto-testing, seed 2; (3) error <= 0.03; pareto-testing, seed 3; and 2 more, listed in the "
+        "certificate. The confidence speaks of one question that was fixed beforehand; choosing among the "
+        "answers is not covered."
+    )
+    assert said in Page(report_html(of)).text
+    counted = replace(of, earlier_looks=(replace(asked[0], counts=True),))
+    (said,) = sentences.earlier_looks(counted)
+    assert said == (
+        "The same examples have answered 1 other question before: (1) error <= 0.01; pareto-testing, seed 1. "
+        "The confidence counts them: their deltas and that of this answer add up."
+    )
+    assert sentences.earlier_looks(replace(of, earlier_looks=())) == []
+    assert sentences.earlier_looks(replace(certificate("unguaranteed"), earlier_looks=tuple(asked))) == []
 
 
 def test_how_it_was_made(pages: dict[str, str]) -> None:

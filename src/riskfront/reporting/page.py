@@ -55,6 +55,7 @@ def report_html(certificate: Certificate, *, frontier: pd.DataFrame | None = Non
         certificate=certificate,
         sentences=[sentence.replace(" %", "\N{NO-BREAK SPACE}%") for sentence in sentences.verdict(certificate)],
         no_guarantee=sentences.NO_GUARANTEE,
+        looks=sentences.earlier_looks(certificate),
         setting=certificate.config if certificate else None,
         setting_json=page_values.setting_json(certificate.config) if certificate else "",
         measures=certificate_charts.measures(certificate),

@@ -35,6 +35,8 @@ METHOD_IN_WORDS: Mapping[str, str] = {
     "of settings that were looked at.",
 }
 
+_MOST_LOOKS = 3  # earlier questions that are spelled out
+
 NO_GUARANTEE = (
     "This setting carries no guarantee. The method does not account for how many settings it looked at: the limits may well "
     "be broken on new data. Do not sign off on this page; use a guaranteed method such as pareto-testing."
@@ -110,6 +112,29 @@ def what_holds(certificate: Certificate) -> str:
         "Measured on the testing examples; a limit passes when its p-value is at most the share of delta it was tested at. "
         "What holds on new examples is the limit itself, for all certified settings together."
     )
+
+
+def earlier_looks(certificate: Certificate) -> list[str]:
+    """What the same testing examples were asked before, and what that does to the confidence."""
+    said = []
+    for counts, meaning in (
+        (True, "The confidence counts them: their deltas and that of this answer add up."),
+        (
+            False,
+            "The confidence speaks of one question that was fixed beforehand; choosing among the answers is not covered.",
+        ),
+    ):
+        asked = [look.asked for look in certificate.earlier_looks if look.counts is counts]
+        if asked:
+            listing = "; ".join(f"({index}) {text}" for index, text in enumerate(asked[:_MOST_LOOKS], start=1))
+            more = (
+                f"; and {len(asked) - _MOST_LOOKS:,} more, listed in the certificate"
+                if len(asked) > _MOST_LOOKS
+                else ""
+            )
+            questions = "1 other question" if len(asked) == 1 else f"{len(asked):,} other questions"
+            said.append(f"The same examples have answered {questions} before: {listing}{more}. {meaning}")
+    return said if certificate.guaranteed else []
 
 
 def nearest_groups(certificate: Certificate) -> list[dict[str, Any]]:
