@@ -19,7 +19,7 @@ from riskfront.statistics.procedures import FixedSequence
 
 @dataclass(frozen=True, slots=True)
 class ParetoTesting:
-    """Test along the Pareto front of all risks and free objectives on planning examples, from the lowest p-value to the highest.
+    """Test along the Pareto front of all risks and objectives on planning examples, from the lowest p-value to the highest.
 
     Args:
         opt_fraction: share of the calibration data that finds the front. The paper takes half; a smaller share leaves more
