@@ -1,6 +1,7 @@
 """Certificates: what they show, refuse, write down and read back."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,25 @@ def test_what_was_measured_for_the_chosen_setting(certificate: rf.Certificate) -
         assert "margin" not in said
 
 
+@pytest.mark.parametrize("method", ["pareto-testing", "bonferroni", "holm", "sgt", "fallback"])
+@pytest.mark.parametrize("p_value", ["betting", "hoeffding-bentkus"])
+def test_the_p_values_shown_are_those_that_decided(method: str, p_value: str) -> None:
+    """The largest over groups is the p-value of the limit on the testing path, whatever share of delta a test had."""
+    limits = [
+        rf.Limit("error", at_most=0.2, p_value=p_value),
+        rf.Limit("error", at_most=0.4, per="label", p_value=p_value),
+        rf.Limit("answered", at_least=0.25, p_value=p_value),
+    ]
+    found = rf.calibrate(random_table(n=1500), rf.Problem(limits, ["cost", "regret"]), method=method)
+    assert found
+    largest = found.measured.groupby(["chosen", "limit"], sort=False)["p_value"].max().unstack()[list(map(str, limits))]
+    columns = [f"p_value {name}" for name in found.problem.limit_names]
+    np.testing.assert_array_equal(largest.to_numpy(), found.chosen[columns].to_numpy())
+    np.testing.assert_array_equal(
+        found.measured.groupby("chosen")["tested_at"].first(), found.chosen["tested_at"].to_numpy()
+    )
+
+
 def test_groups_that_are_covered_are_listed(certificate: rf.Certificate) -> None:
     assert certificate.groups == {"label": ["x", "y", "z"]}
     assert certificate.to_dict()["groups"] == {"label": ["x", "y", "z"]}
@@ -81,6 +101,13 @@ def test_groups_that_are_covered_are_listed(certificate: rf.Certificate) -> None
     plain = rf.calibrate(TABLE, rf.Problem(["error <= 0.12"], ["cost"]))
     assert plain.groups == {}
     assert plain.verdict() == "With 90 % confidence, error stays at or below 12 %."
+
+
+def test_groups_cannot_be_added_or_hidden(certificate: rf.Certificate) -> None:
+    for groups in ({}, {"label": ["x", "y", "z", "w"]}, {"label": ["x"]}):
+        changed = replace(certificate, groups=groups)
+        loaded = rf.Certificate.from_dict(changed.to_dict())
+        assert any(difference.startswith("groups") for difference in rf.verify(loaded, TABLE))
 
 
 def test_many_groups_are_counted_in_the_verdict_and_listed_in_the_certificate() -> None:

@@ -202,7 +202,13 @@ def frontier(
         console = make_console()
         if method in NEVER_GUARANTEED:
             console.print(f"NO GUARANTEE: {method} does not control any error probability.", style="bold red")
-        show_frame(console, "Calibrated frontier", found.drop(columns=["p_value", "tested_at"], errors="ignore"))
+        words = {
+            "alpha": f"limit on {problem.limits[0].name}",
+            "n_certified": "certified settings",
+            "n_picked": "picked from (no guarantee)",
+        }
+        shown = found.drop(columns=["p_value", "tested_at"], errors="ignore").rename(columns=words)
+        show_frame(console, "Calibrated frontier: the best settings for each limit", shown)
         console.print("Each row stands by itself: fix the limit before looking, not after.", markup=False)
     return 0 if "n_certified" in found and (found["n_certified"] > 0).any() else 1  # a method may only pick
 
