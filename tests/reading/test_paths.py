@@ -26,7 +26,7 @@ def long_file(tmp_path: Path) -> Path:
 
 
 def test_the_advice_about_bounds_can_be_followed(long_file: Path) -> None:
-    with pytest.raises(rf.InvalidInputError, match=r"bounds=\{'latency': \(low, high\)\}, or with --bounds"):
+    with pytest.raises(rf.InvalidInputError, match=r"bounds=\{'latency': \(low, high\)\}, or --bounds"):
         rf.calibrate(long_file, PROBLEM)
     certificate = rf.calibrate(long_file, PROBLEM, bounds=BOUNDS)
     assert certificate

@@ -61,7 +61,12 @@ def tune(
             "'storage=sqlite:///study.db' (or a PostgreSQL URL) and 'study_name=run'.",
         ),
     ] = [],  # noqa: B006 - Typer's way to say that an option may be repeated or left out
-    budget: Annotated[int, typer.Option(help="Settings to evaluate while searching.")] = 200,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            help="Settings to evaluate while searching; by default 200, or all of a small space that is quick."
+        ),
+    ] = None,
     method: MethodName = "pareto-testing",
     p_value: PValue = "auto",
     seed: Seed = 0,

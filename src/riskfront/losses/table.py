@@ -163,8 +163,7 @@ class LossTable:
         if name not in self._bounds and (low < 0 or high > 1):
             raise InvalidInputError(
                 f"a limit on '{name}' needs bounds: its values run from {low:g} to {high:g}, outside the default (0, 1). "
-                f"Declare the range it can take where it is made or read, as bounds={{'{name}': (low, high)}}, or with "
-                f"--bounds '{name}=low,high'."
+                f"Declare its range where it is made or read: bounds={{'{name}': (low, high)}}, or --bounds '{name}=low,high'."
             )
         return self._bounds.get(name, (0.0, 1.0))
 

@@ -36,6 +36,9 @@ from riskfront.tuning.opt_test_parts import Part, Parts, split
 from riskfront.tuning.planned_losses import PlannedRows
 from riskfront.tuning.search_loop import search_settings, start_search
 
+_BUDGET = 200
+_SMALL = 4096  # a space up to here may be evaluated whole
+
 
 def tune(
     losses: Losses,
@@ -44,7 +47,7 @@ def tune(
     problem: Problem,
     *,
     search: str | Search = "guided",
-    budget: int = 200,
+    budget: int | None = None,
     n_jobs: int | None = None,
     store: str | os.PathLike[str] | None = None,
     seed: int = 0,
@@ -67,7 +70,8 @@ def tune(
         search: "guided", "optuna", "parego", "random", "grid" (``riskfront.search`` says how good each is), or an object with
             ask and tell. It is told, for each limit, the badness in [0, 1] on planning examples and, for each objective, the
             value to minimise. A search that goes on proposing settings it was told of is ended.
-        budget: how many settings to evaluate on planning examples; those of earlier runs in the store count.
+        budget: how many settings to evaluate on planning examples; those of earlier runs in the store count. By default 200,
+            or every setting of a space of at most 4,096 if the first ones show that this takes seconds.
         n_jobs: settings evaluated at a time, as in joblib; a Dask or Ray cluster by ``joblib.parallel_config``.
         store: a path or an fsspec URL; the same call later goes on where this one was stopped.
         seed: of the split and of the search.
@@ -95,7 +99,9 @@ def tune(
     planner = make_method(method)
     _check(examples, groups, space, problem, planner, bounds or {})
     check_on_error(on_error)
-    budget, seed = whole_number("budget", budget, 1), whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
+    all_if_cheap = budget is None and search == "guided" and space.size is not None and space.size <= _SMALL
+    budget = _BUDGET if budget is None else whole_number("budget", budget, 1)
 
     @cache
     def task() -> Task:
@@ -114,7 +120,9 @@ def tune(
         ProgressBar("searching", budget, min(len(parts.opt.rows), budget), progress) as bar,
     ):
         if known is None or not all(config in parts.opt.rows for config in known):
-            known = search_settings(searcher, space, problem, parts.opt.rows, workers, bar, budget, bounds, failures)
+            known = search_settings(
+                searcher, space, problem, parts.opt.rows, workers, bar, budget, bounds, failures, all_if_cheap
+            )
     configs = known
     opt = parts.opt.rows.table(configs, bounds=bounds)
     plan = planner.plan(opt, problem)
