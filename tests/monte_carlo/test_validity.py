@@ -68,7 +68,6 @@ def test_the_error_budget_is_used() -> None:
         methods=["pareto-testing"],
         trials=TRIALS,
         calibration=world.calibration,
-        replace=True,
     )
     assert 0.04 < found["any_violated"].mean() < 0.13
 

@@ -32,6 +32,8 @@ _RESERVED = frozenset(
         "trial",
         "violated",
         "any_violated",
+        "held_out_above",
+        "held_out_shown",
     ]
 )
 
