@@ -31,7 +31,9 @@ def main() -> int:
     console, started, found = Console(), time.perf_counter(), []
     if console.width < _WIDTH:
         console = Console(width=_WIDTH)  # tables that break names cannot be read, in a log least of all
-    for verdict in judge_all([mutant.name for mutant in chosen], given.share, given.jobs):
+    suites = dict.fromkeys(mutant.suite for mutant in chosen)
+    jobs = [(None, suite) for suite in suites] + [(mutant.name, mutant.suite) for mutant in chosen]
+    for verdict in judge_all(jobs, given.share, given.jobs):
         found.append(verdict)
         console.print(
             f"{len(found):3} {_in_words(verdict)}", style=None if verdict.is_right else "bold red", markup=False

@@ -53,14 +53,12 @@ def judge(mutant: str | None, suite: str, share: float = 1.0) -> Verdict:
     return Verdict(mutant, suite, status, misses, trials, time.perf_counter() - started, words)
 
 
-def judge_all(mutants: Sequence[str], share: float = 1.0, jobs: int = 2) -> Iterator[Verdict]:
-    """The suites that these mutants need, without a mutant and with each of them, in the order in which they end."""
-    suites = dict.fromkeys(MUTANTS[name].suite for name in mutants)
-    todo = [(None, suite, share) for suite in suites] + [(name, MUTANTS[name].suite, share) for name in mutants]
-    todo.sort(key=lambda job: job[1] not in _LONG)
+def judge_all(jobs: Sequence[tuple[str | None, str]], share: float = 1.0, processes: int = 2) -> Iterator[Verdict]:
+    """Judge pairs of a mutant, or None, and a suite, each in a fresh process, in the order in which they end."""
+    todo = sorted(((mutant, suite, share) for mutant, suite in jobs), key=lambda job: job[1] not in _LONG)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    with context.Pool(jobs, maxtasksperchild=1) as pool:
+    with context.Pool(processes, maxtasksperchild=1) as pool:
         yield from pool.imap_unordered(_judge, todo, chunksize=1)
 
 
