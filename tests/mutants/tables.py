@@ -10,7 +10,7 @@ import pandas as pd
 
 import riskfront as rf
 from riskfront.calibration.mixture import mixture_weights
-from riskfront.losses import splits
+from riskfront.losses import contents, splits
 from riskfront.losses.groups import Groups
 from riskfront.losses.sample import Sample
 from riskfront.losses.table import LossTable
@@ -21,6 +21,16 @@ from tests.mutants.mutant import Mutant, everywhere, method
 def file_order() -> None:
     """Whatever riskfront shuffles stays in the order of the file."""
     everywhere(splits.permutation, lambda n, seed: np.arange(n))
+    everywhere(contents.own_order, lambda found, *rest: np.arange(len(found)))
+
+
+def one_shuffle_for_all() -> None:
+    """The examples of certify are shuffled by the same seed whatever they are."""
+    permutation = splits.permutation
+    everywhere(
+        contents.own_order,
+        lambda found, *rest: np.array(sorted(range(len(found)), key=found.__getitem__))[permutation(len(found), 0)],
+    )
 
 
 def seed_ignored() -> None:
@@ -79,6 +89,7 @@ def mixes_everything() -> None:
 
 MUTANTS = [
     Mutant("bets in the order of the file", "certify: rows sorted by class", file_order),
+    Mutant("one shuffle for all data", "certify: examples of two contents", one_shuffle_for_all),
     Mutant("seed of the split ignored", "split: seeds", seed_ignored),
     Mutant("shared examples found by object identity", "certify: one file twice", guard_by_identity),
     Mutant("classes known only from opt data forgotten", "certify: class only planned on", opt_groups_forgotten),

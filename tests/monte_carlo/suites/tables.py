@@ -35,6 +35,20 @@ def sorted_rows(trial: int) -> bool:
     return bool(certificate)
 
 
+def few_contents(trial: int) -> bool:
+    """One setting whose loss is 0 or 1, as a number that is bet on: examples have but two contents.
+
+    A shuffle that is the same in every draw makes the same sequence of them again and again, and 800 are a lucky number.
+    """
+    rng = np.random.default_rng([37, trial])
+    opt, test = (
+        rf.LossTable([{"a": 0}], {"loss": np.sort(rng.random(n) < 0.2 + HAIR)[None] * 1.0, "cost": np.ones((1, n))})
+        for n in (60, 800)
+    )
+    problem = rf.Problem([rf.Limit("loss", at_most=0.2)], minimize=["cost"], delta=DELTA)
+    return bool(rf.certify(PARETO.plan(opt, problem), test, problem))
+
+
 def file_twice(trial: int) -> bool:
     """One file loaded twice, as opt and as test data. To refuse is right; to certify one of so many nulls is not."""
     table = _noisy(nulls(np.random.default_rng([32, trial]), M, 200), np.random.default_rng([32, trial, 1]))
@@ -110,6 +124,7 @@ def same_split(trial: int) -> bool:
 
 SUITES = [
     Suite("certify: rows sorted by class", one_by_one(sorted_rows), 400),
+    Suite("certify: examples of two contents", one_by_one(few_contents), 600),
     Suite("certify: one file twice", one_by_one(file_twice), 200),
     Suite("certify: class only planned on", one_by_one(group_only_planned_on), 100),
     Suite("certify: settings in another order", one_by_one(other_order), 200),
