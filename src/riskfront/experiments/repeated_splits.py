@@ -61,8 +61,8 @@ def run(
         seed: of the draws.
 
     Returns:
-        One row for each method, p-value, alpha and trial. Risks and objectives are those of the best chosen setting in the whole
-        table, nan when nothing was certified. ``violated``: whether that setting breaks a limit; ``any_violated``: whether any
+        One row for each method, p-value, alpha and trial. Risks and objectives are those of the best chosen setting in the
+        whole table, nan when nothing was certified. ``violated``: whether that setting breaks a limit; ``any_violated``: whether any
         certified setting does, the event that delta bounds. Neither has any noise: the examples are independent draws from the
         table, and its means are their true risks.
 
