@@ -62,9 +62,9 @@ def run(
 
     Returns:
         One row for each method, p-value, alpha and trial. Risks and objectives are those of the best chosen setting in the
-        whole table, nan when nothing was certified. ``violated``: whether that setting breaks a limit; ``any_violated``: whether any
-        certified setting does, the event that delta bounds. Neither has any noise: the examples are independent draws from the
-        table, and its means are their true risks.
+        whole table, nan when nothing was certified. ``violated``: whether that setting breaks a limit; ``any_violated``:
+        whether any certified setting does, the event that delta bounds. Neither has any noise: the examples are independent
+        draws from the table, and its means are their true risks.
 
         With ``held_out``, risks and objectives are those on the held-out examples, and two other columns take their place.
         ``held_out_above``: whether the setting measures above a limit there. A setting that keeps its limits often does, by the

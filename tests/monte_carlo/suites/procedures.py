@@ -86,7 +86,7 @@ def borders(trial: int, m: int = 230) -> bool:
 
 # ---------------------------------------------------------------- all settings at once
 
-_ALL_N = sharp_size(ALPHA, DELTA / 300, 200)
+_ALL_N = sharp_size(ALPHA, [DELTA / 300, 2 * DELTA / 300], 200)
 _HOLM_N = sharp_size(ALPHA, [DELTA / 2, DELTA], 200)
 
 
