@@ -143,9 +143,19 @@ def test_trials_and_frontier_write_tidy_files(losses, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert len(pd.read_csv(tmp_path / "t.csv")) == 3 * 2 * 5
+    said = " ".join(done.stdout.split())
+    assert "violated: share of all trials whose setting truly breaks a limit" in said
+    assert "0.1 is allowed" in said
     found = riskfront("frontier", losses / "losses.csv", *LIMITS, "--alphas", "0.1,0.2", "--out", tmp_path / "f.csv")
     assert found.returncode == 0, found.stderr
     assert pd.read_csv(tmp_path / "f.csv")["alpha"].tolist() == [0.1, 0.2]
+
+
+def test_trials_on_held_out_examples_are_called_so(losses):
+    options = ["--methods", "pareto-testing", "--trials", 3, "--held-out"]
+    said = " ".join(riskfront("trials", losses / "losses.csv", *LIMITS, *options).stdout.split())
+    assert "violated:" not in said
+    assert "do not compare it with 0.1" in said
 
 
 def test_a_method_without_guarantee_says_so_first(losses):

@@ -156,6 +156,15 @@ def test_violation_bars() -> None:
     assert data.high == pytest.approx([0.6994, 0.4899], abs=1e-4)
 
 
+def test_bars_of_held_out_trials_say_so_and_show_no_delta() -> None:
+    held_out = made_up().rename(columns={"violated": "held_out_above"})
+    data = plots.violation_bars_data(held_out, delta=0.1)
+    assert data.rate.tolist() == [0.25, 0.0]
+    assert data.delta is None
+    assert "held-out examples (their noise included)" in data.says
+    assert plots.violation_bars_data(made_up(), delta=0.1).says == "share of trials whose setting breaks a limit"
+
+
 def test_cost_curves() -> None:
     frame = pd.concat([made_up().assign(alpha=0.2), made_up().assign(alpha=0.1, error=np.nan)])
     data = plots.cost_curves_data(frame, "error")

@@ -79,7 +79,9 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
     # all settings tell examples apart, so that a p-value does not depend on the plan; a store is read along the plan only
     told_apart = rows if test.is_lazy else np.arange(test.n_configs)
     contents = content_digests(test, told_apart, test.loss_names, test.group_names)
-    certificate = _certificate(plan, test.laid_out(rows, own_order(contents)), problem)
+    opt = plan.opt
+    seen = content_digests(opt, plan.rows if opt.is_lazy else np.arange(opt.n_configs), opt.loss_names, opt.group_names)
+    certificate = _certificate(plan, test.laid_out(rows, own_order(contents, seen)), problem)
     return replace(certificate, data_sha256=contents_digest(test, told_apart, contents))
 
 

@@ -144,7 +144,7 @@ def _show_comparison(console: Console, table: LossTable) -> None:
     limits = [Limit("error", at_most=0.02, given="answered"), Limit("abstained", at_most=0.05)]
     problem = Problem(limits, minimize=["cost"], delta=PROBLEM.delta)
     methods = ("alpha-constrained", "pareto-testing")
-    results = repeated_splits.run(table, problem, methods=methods, trials=200, calibration=CALIBRATION, replace=True)
+    results = repeated_splits.run(table, problem, methods=methods, trials=200, calibration=CALIBRATION)
     broken = 100 * results.groupby("method")["violated"].mean()
     console.print(
         f"Why not just pick the cheapest setting with good scores? Asked for {limits[0]} and {limits[1]} on 200 random draws "

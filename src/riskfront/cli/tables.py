@@ -32,6 +32,7 @@ from riskfront.cli.options import (
 from riskfront.methods import METHODS
 from riskfront.reading.sources import is_store
 from riskfront.reporting.terminal import make_console, show_frame, show_table
+from riskfront.reporting.trial_table import trial_table, trial_words
 from riskfront.runtime import files
 
 
@@ -123,13 +124,16 @@ def trials(
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(METHODS),
     p_values: Annotated[str, typer.Option("--p-values", help="p-values to compare, separated by commas.")] = "auto",
     alphas: Annotated[str, typer.Option(help="Numbers for the first limit, separated by commas.")] = "",
-    trials: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 100,
+    trials: Annotated[int, typer.Option(min=1, help="How often to draw examples and calibrate.")] = 100,
     calibration: Annotated[float, typer.Option(help="Calibration examples: a number, or a share below 1.")] = 0.5,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="Split the table instead, and look at the examples that are left.")
+    ] = False,
     seed: Seed = 0,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
-    """Calibrate on many random splits and see how each method does on the rest."""
+    """Calibrate many times on examples drawn from the table, and see how often each method truly breaks a limit."""
     must_be_writable(out, inputs=[table])
     problem = wanted.problem()
     losses = columns.read(table, problem, quiet=as_json)
@@ -141,6 +145,7 @@ def trials(
         alphas=[parse_number(alpha, "--alphas") for alpha in parse_names(alphas)] or None,
         trials=trials,
         calibration=calibration if calibration < 1 else int(calibration),
+        held_out=held_out,
         seed=seed,
     )
     if out is not None:
@@ -150,26 +155,10 @@ def trials(
     if as_json:
         print(summary.to_json(orient="records"))
     else:
-        names = [
-            "method",
-            "p_value",
-            "alpha",
-            *problem.limit_names,
-            *(o.name for o in problem.objectives),
-            "violated",
-            "certified_something",
-        ]
-        shown = summary[list(dict.fromkeys(names))].dropna(axis=1, how="all")
-        unguarded = [name for name in shown["method"] if str(name).split(" ")[0] in NEVER_GUARANTEED]
-        shown = shown.rename(columns={"certified_something": "certified"})
         console = make_console()
-        show_frame(console, f"Means over {trials} random splits, on held-out data", shown)
-        console.print(
-            f"certified: share of splits with a certified setting; risks and objectives are means over those alone.\n"
-            f"violated: share of all splits in which the chosen setting breaks a limit on held-out data; "
-            f"{problem.delta:g} is allowed.",
-            markup=False,
-        )
+        show_frame(console, *trial_table(summary, problem))
+        console.print(trial_words(summary, problem), markup=False)
+        unguarded = [name for name in summary["method"] if str(name).split(" ")[0] in NEVER_GUARANTEED]
         if unguarded:
             console.print(f"NO GUARANTEE: {', '.join(dict.fromkeys(unguarded))}.", style="bold red")
     return 0

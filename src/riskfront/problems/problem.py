@@ -35,6 +35,8 @@ _RESERVED = frozenset(
         "trial",
         "violated",
         "any_violated",
+        "held_out_above",
+        "held_out_shown",
     ]
 )
 

@@ -106,7 +106,7 @@ def plot_risk_histogram(
     bins: int = 30,
     ax: Axes | None = None,
 ) -> Axes:
-    """Trials by the held-out risk of the setting they chose, for each method, with the limit."""
+    """Trials by the risk of the setting they chose, for each method, with the limit."""
     data = risk_histogram_data(results, column, alpha=alpha, limit=limit, bins=bins)
     axes = _axes(ax)
     for index, (name, counts) in enumerate(zip(data.methods, data.counts, strict=True)):
@@ -149,7 +149,7 @@ def plot_violations(
     *,
     alpha: Any = None,
     delta: float | None = None,
-    column: str = "violated",
+    column: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """How often each method broke a limit, with 95 % intervals and delta."""
@@ -157,7 +157,7 @@ def plot_violations(
     axes = _axes(ax)
     places = np.arange(len(data.methods))
     spread = np.maximum(np.stack([data.rate - data.low, data.high - data.rate]), 0.0)
-    broken = data.rate > (1.0 if data.delta is None else data.delta)
+    broken = data.low > (1.0 if data.delta is None else data.delta)  # more than the noise of so many trials
     bars: Any = axes.bar(places, data.rate, yerr=spread, color=np.where(broken, "#D55E00", "#0072B2"), capsize=4)
     for bar, above in zip(bars, broken, strict=True):
         bar.set_hatch("//" if above else "")
@@ -165,7 +165,7 @@ def plot_violations(
         axes.axhline(data.delta, label=f"delta = {data.delta:g}", **_DASHED)
         axes.legend(fontsize="small")
     _name_places(axes, list(data.methods))
-    axes.set(ylabel="trials that broke a limit", ylim=(0, None))
+    axes.set(ylabel=data.says, ylim=(0, None))
     return axes
 
 
