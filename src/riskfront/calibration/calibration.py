@@ -16,7 +16,7 @@ from riskfront.calibration.looks import ASKED, Look
 from riskfront.calibration.measured import covered_groups, measured_values
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
-from riskfront.losses.contents import content_digests, contents_digest, own_order
+from riskfront.losses.contents import content_digests, contents_digest, laid_out, own_order
 from riskfront.losses.table import LossTable
 from riskfront.methods import Method, Plan, make_method, parameters
 from riskfront.problems.problem import Problem
@@ -81,7 +81,7 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
     contents = content_digests(test, told_apart, test.loss_names, test.group_names)
     opt = plan.opt
     seen = content_digests(opt, plan.rows if opt.is_lazy else np.arange(opt.n_configs), opt.loss_names, opt.group_names)
-    certificate = _certificate(plan, test.laid_out(rows, own_order(contents, seen)), problem)
+    certificate = _certificate(plan, laid_out(test, rows, own_order(contents, seen)), problem)
     return replace(certificate, data_sha256=contents_digest(test, told_apart, contents))
 
 

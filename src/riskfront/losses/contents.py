@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from riskfront.arrays import FloatArray, IntArray
+from riskfront.losses.groups import Groups
 from riskfront.losses.splits import permutation
 from riskfront.losses.sums import Term
 
@@ -65,6 +66,16 @@ def own_order(contents: Sequence[bytes], planned_on: Sequence[bytes] = ()) -> In
     by_content = np.array(sorted(range(len(contents)), key=contents.__getitem__), dtype=np.int64)
     drawn = hashlib.sha256(b"".join(sorted(contents)) + b"planned on" + b"".join(sorted(planned_on))).digest()
     return by_content[permutation(len(contents), int.from_bytes(drawn[:16], "big"))]
+
+
+def laid_out(table: LossTable, rows: IntArray, order: IntArray) -> LossTable:
+    """A copy in memory of these settings with the examples in an order of riskfront's own."""
+    losses = {name: table.sequences(Term(name), rows)[0][:, order] for name in table.loss_names}
+    coded = {name: table.group(name) for name in table.group_names}
+    groups = {name: Groups(of.levels, of.codes[order]) for name, of in coded.items()}
+    copy = type(table)(table.configs.iloc[rows], losses, groups, table.declared_bounds)
+    copy._in_own_order = True
+    return copy
 
 
 def shared_examples(one: LossTable, other: LossTable) -> int:

@@ -221,14 +221,6 @@ class LossTable:
         table._shared, table._in_own_order = {}, self._in_own_order
         return table
 
-    def laid_out(self, rows: IntArray, order: IntArray) -> LossTable:
-        """A copy in memory of these settings with the examples in an order of riskfront's own."""
-        losses = {name: self.sequences(Term(name), rows)[0][:, order] for name in self.loss_names}
-        groups = {name: Groups(self.group(name).levels, self.group(name).codes[order]) for name in self.group_names}
-        table = LossTable(self._configs.iloc[rows], losses, groups, self._bounds)
-        table._in_own_order = True
-        return table
-
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The result of ``compute``, computed once for this part of the data: a front, say, that every alpha shares."""
         if key not in self._memory:
