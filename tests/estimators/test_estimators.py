@@ -380,7 +380,8 @@ def test_no_certificate_warns_and_never_predicts(two) -> None:
     model, X, y = two
     safe = RiskControlledClassifier(model, limits=["error <= 0.001", "abstained <= 0.01"])
     with pytest.warns(
-        NotCertifiedWarning, match=r"Nothing could be certified. The limit .* predict will raise"
+        NotCertifiedWarning,
+        match=r"Nothing could be certified. The setting that came nearest missed .* predict will raise",
     ) as caught:
         safe.fit(X, y)
     assert caught[0].filename == __file__
