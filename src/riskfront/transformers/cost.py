@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from riskfront.arrays import Array, IntArray
+from riskfront.transformers.backbones import Extras
 from riskfront.transformers.heads import HIDDEN
 
 
@@ -20,6 +21,7 @@ class Sizes:
     width: int
     inner_width: int
     n_classes: int
+    extras: Extras = field(default_factory=Extras)
 
 
 def relative_cost(sizes: Sizes, heads: IntArray, tokens: IntArray, layers_run: IntArray) -> Array:
@@ -46,11 +48,7 @@ def flops(sizes: Sizes, heads: IntArray, tokens: IntArray, layers_run: IntArray,
         exits: whether exit heads run at all, `prunes`: whether token predictors do.
     """
     n = tokens.astype(np.float64)
-    kept_width = heads * sizes.head_size
-    layer = (
-        2 * n * 4 * sizes.width * kept_width + 2 * n**2 * 2 * kept_width + 2 * n * 2 * sizes.width * sizes.inner_width
-    )
-    total = _sum_of_first(layer, layers_run)
+    total = embedding_flops(sizes, tokens[:, 0]) + _sum_of_first(layer_flops(sizes, heads, tokens), layers_run)
     seen = np.arange(1, sizes.n_layers + 1) * sizes.width
     last = layers_run == sizes.n_layers
     if exits:
@@ -62,6 +60,26 @@ def flops(sizes: Sizes, heads: IntArray, tokens: IntArray, layers_run: IntArray,
         predictor = 2 * (seen * HIDDEN + HIDDEN) * n
         total += _sum_of_first(predictor, layers_run - 1)  # after the last layer that runs nothing is left to prune for
     return total
+
+
+def embedding_flops(sizes: Sizes, lengths: IntArray) -> Array:
+    """(examples,): the projection of embeddings that are narrower than the layers; looking embeddings up is free.
+
+    Args:
+        lengths: (examples,), tokens before any is dropped.
+    """
+    return 2.0 * lengths * sizes.extras.embedding_width * sizes.width
+
+
+def layer_flops(sizes: Sizes, heads: IntArray, tokens: IntArray) -> Array:
+    """(examples, layers): projections, attention and feed-forward of every layer; shapes as for `relative_cost`."""
+    n, extras = tokens.astype(np.float64), sizes.extras
+    kept_width = heads * sizes.head_size
+    found: Array = 2 * n * 4 * sizes.width * kept_width + 2 * n**2 * 2 * kept_width
+    found += 2 * n * extras.position_rows * kept_width
+    found += 2 * n * extras.feed_forward_matrices * sizes.width * sizes.inner_width
+    found[:, 0] += 2 * n[:, 0] * extras.first_layer_neighbours * sizes.width**2
+    return found
 
 
 def _sum_of_first(values: Array, count: IntArray) -> Array:

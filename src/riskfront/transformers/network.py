@@ -35,7 +35,7 @@ class Network:
     @property
     def sizes(self) -> Sizes:
         b = self.backbone
-        return Sizes(b.n_layers, b.n_heads, b.head_size, b.width, b.inner_width, b.n_classes)
+        return Sizes(b.n_layers, b.n_heads, b.head_size, b.width, b.inner_width, b.n_classes, b.extras)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -90,7 +90,8 @@ class Walk:
     def probabilities(self) -> Tensor:
         """(examples, classes): what the exit head here says, or after the last layer the model's own classifier."""
         if self.done == len(self._layers):
-            logits = self._network.backbone.classify(self._cls())
+            backbone = self._network.backbone
+            logits = backbone.classify(backbone.summary(self.batch))
         else:
             logits = self._network.exit_heads(self.done - 1, torch.cat(self._cls_history, dim=1))
         return torch.softmax(logits, dim=1)
@@ -103,7 +104,7 @@ class Walk:
     def keep_examples(self, keep: Tensor) -> None:
         """All others have left: (examples,) of truth values."""
         tokens = keep[self.batch.owner]
-        self.batch = Packed(self.batch.states[tokens], self.batch.lengths[keep])
+        self.batch = self.batch.only_examples(keep)
         self._cls_history = [states[keep] for states in self._cls_history]
         self._history = [states[tokens] for states in self._history]
 
@@ -113,8 +114,7 @@ class Walk:
         keep[self.batch.starts] = True
         if bool(keep.all()):
             return
-        lengths = torch.zeros_like(self.batch.lengths).index_add(0, self.batch.owner, keep.to(self.batch.lengths.dtype))
-        self.batch = Packed(self.batch.states[keep], lengths)
+        self.batch = self.batch.only_tokens(keep)
         self._history = [states[keep] for states in self._history]
 
     def _cls(self) -> Tensor:
