@@ -22,7 +22,7 @@ from riskfront.transformers.backbones.layer import PlainAttention
 from riskfront.transformers.backbones.modernbert import ModernBert, RotaryAttention
 from riskfront.transformers.backbones.mpnet import DistanceAttention, MPNet
 from riskfront.transformers.cost import Sizes, embedding_flops, layer_flops
-from tests.transformers.families import CASES, Case
+from tests.support.transformer_families import CASES, Case
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated"),  # by the module of DeBERTa

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import transformers
 
-from tests.transformers import tiny
+from tests.support import tiny_transformers as tiny
 
 COMMON = {**tiny.SHAPE, "max_position_embeddings": 200, "pad_token_id": 0}
 MODERN = {"hidden_activation": "gelu", "local_attention": 12, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1}
