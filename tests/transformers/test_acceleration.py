@@ -104,7 +104,7 @@ def test_the_certificate_keeps_its_word_on_fresh_texts(trained: Path, texts: Pat
 def test_text_labels_are_mapped_and_the_mapping_is_kept(trained: Path) -> None:
     about = json.loads((trained / "adaptive.json").read_text())
     assert about["classes"] == ["blue", "green", "red"]
-    config = json.loads((trained / "config.json").read_text())
+    config = json.loads((trained / "encoder" / "config.json").read_text())
     assert config["id2label"] == {"0": "blue", "1": "green", "2": "red"}
 
 

@@ -166,7 +166,9 @@ def _trained(model: str, data: str, out: Path, plan: Plan, device: str, *, quiet
     from riskfront.transformers import read_parts
     from riskfront.transformers import train as train_steps
     from riskfront.transformers.acceleration import remember_split
+    from riskfront.transformers.folder import must_be_free
 
+    must_be_free(out)
     parts = read_parts(data, plan)
     say = _silent if quiet else _say
     progress = False if quiet else None

@@ -25,6 +25,7 @@ from riskfront.transformers.head_training import HeadTraining, train_exit_heads,
 from riskfront.transformers.importance import head_importance, token_importance
 from riskfront.transformers.network import Network
 from riskfront.transformers.setting import Setting
+from riskfront.transformers.text_pipeline import AdaptivePipeline, pipeline
 from riskfront.transformers.texts import LabelledTexts, TextParts, labelled_texts, read_texts, split_texts
 from riskfront.transformers.thresholds import Thresholds, make_thresholds
 from riskfront.transformers.tokens import Tokens, tokenize
@@ -33,6 +34,7 @@ from riskfront.transformers.training import Trained, Training, train
 
 __all__ = [
     "AdaptiveClassifier",
+    "AdaptivePipeline",
     "Answers",
     "Backbone",
     "FineTuning",
@@ -56,6 +58,7 @@ __all__ = [
     "labelled_texts",
     "load_classifier",
     "make_thresholds",
+    "pipeline",
     "read_parts",
     "read_texts",
     "split_texts",

@@ -19,6 +19,7 @@ from riskfront.problems.problem import Problem
 from riskfront.runtime.files import write_text
 from riskfront.search import STRATEGIES, Search
 from riskfront.transformers.classifier import AdaptiveClassifier
+from riskfront.transformers.folder import must_be_free
 from riskfront.transformers.texts import LabelledTexts, TextParts, read_texts, split_texts
 from riskfront.transformers.thresholds import Thresholds, make_thresholds
 from riskfront.transformers.trace import PruningTrace
@@ -107,6 +108,7 @@ def accelerate(
     """
     plan, folder = plan or Plan(), Path(out)
     check_problem(problem, plan.grid)
+    must_be_free(folder)
     parts = read_parts(data, plan)
     trained = train(model, parts, folder / "training", plan.training, device=device, say=say, progress=progress)
     remember_split(folder, plan)

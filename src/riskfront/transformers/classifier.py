@@ -18,7 +18,8 @@ from riskfront.arrays import Array, IntArray
 from riskfront.calibration.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
 from riskfront.runtime.files import write_text
-from riskfront.transformers.backbone import Backbone, load_classifier, pick_device, quiet
+from riskfront.transformers.backbone import Backbone, load_classifier, pick_device
+from riskfront.transformers.folder import encoder_folder, save_encoder
 from riskfront.transformers.heads import ExitHeads, TokenPredictors, entropy
 from riskfront.transformers.network import Network, Walk
 from riskfront.transformers.setting import Setting
@@ -134,7 +135,7 @@ class AdaptiveClassifier:
         return Answers(probabilities, layers_run, entered)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """A folder that `from_pretrained` loads; the fine-tuned encoder in it is an ordinary Hugging Face model."""
+        """A folder that `from_pretrained` loads; its folder `encoder` holds the fine-tuned model as Hugging Face knows it."""
         target = Path(folder)
         certificate = target / "certificate.json"
         try:
@@ -143,7 +144,7 @@ class AdaptiveClassifier:
         except OSError as error:
             raise StoreError(f"cannot write in '{target}': {error.strerror}.") from error
         save_network(self.network, target)
-        self.tokenizer.save_pretrained(target)
+        self.tokenizer.save_pretrained(encoder_folder(target))
         about = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
         about["setting"] = None if self.setting is None else self.setting.to_config()
         write_text(target / "adaptive.json", json.dumps(about, indent=2) + "\n")
@@ -166,7 +167,7 @@ class AdaptiveClassifier:
         file = source / "certificate.json"
         return cls(
             load_network(source, device=device),
-            load_tokenizer(str(source)),
+            load_tokenizer(str(encoder_folder(source))),
             classes,
             max_length,
             Certificate.load(file) if file.is_file() else None,
@@ -175,8 +176,7 @@ class AdaptiveClassifier:
 
 
 def save_network(network: Network, folder: Path) -> None:
-    with quiet():
-        network.backbone.model.save_pretrained(folder)
+    save_encoder(network.backbone.model, folder)
     tensors = {"head_scores": torch.from_numpy(np.ascontiguousarray(network.head_scores))}
     for name, module in (("exit_heads", network.exit_heads), ("predictors", network.predictors)):
         tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
@@ -185,7 +185,7 @@ def save_network(network: Network, folder: Path) -> None:
 
 def load_network(folder: Path, *, device: str | None = None) -> Network:
     place = pick_device(device)
-    backbone = Backbone(load_classifier(str(folder)).to(place))
+    backbone = Backbone(load_classifier(str(encoder_folder(folder))).to(place))
     exit_heads = ExitHeads(backbone.n_layers, backbone.width, backbone.n_classes)
     predictors = TokenPredictors(backbone.n_layers, backbone.width)
     try:
