@@ -46,7 +46,9 @@ def test_the_setting_without_pruning_is_the_model_itself(network: Network, trace
 
 
 @pytest.mark.parametrize("kind", ["pair_network", "paper_network"])
-def test_pairs_and_the_papers_exits_are_the_plain_loop_too_and_the_runtime_does_the_same(kind: str, request: Any) -> None:
+def test_pairs_and_the_papers_exits_are_the_plain_loop_too_and_the_runtime_does_the_same(
+    kind: str, request: Any
+) -> None:
     network = request.getfixturevalue(kind)
     frame = tiny.make_pairs(60, 5) if network.layout.pairs else tiny.make_frame(60, 5)
     trace = PruningTrace(network, *tiny.tokens_and_labels(frame), progress=False)

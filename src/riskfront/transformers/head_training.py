@@ -95,9 +95,7 @@ def train_token_predictors(
         for parameter, trains in zip(backbone.model.parameters(), frozen, strict=True):
             parameter.requires_grad_(trains)
     for k, predictor in enumerate(predictors.predictors):
-        fold_standardisation(
-            predictor[0], reads(layout, scale.mean[None], k)[0], reads(layout, scale.deviation[None], k)[0]
-        )
+        fold_standardisation(predictor[0], *(reads(layout, part[None], k)[0] for part in (scale.mean, scale.deviation)))
     return predictors.eval()
 
 
@@ -137,45 +135,64 @@ def train_exit_heads(
     seed: int = 0,
     progress: bool | None = None,
 ) -> ExitHeads:
-    """Cross-entropy to the labels, summed over depths; of each head the epoch with the lowest validation loss is kept.
-
-    Validation examples also set a temperature for each exit, so that the entropies of different exits mean the same.
-    """
-    rng = np.random.Generator(np.random.PCG64([seed, 2]))
-    chosen = rng.permutation(len(train[0]))[: how.rows]
+    """One pass through the encoder for what exits read, then `fit_exit_heads`."""
+    chosen = np.random.Generator(np.random.PCG64([seed, 3])).permutation(len(train[0]))[: how.rows]
     train = (train[0].take(chosen), train[1][chosen])
     with ProgressBar("reading for exit heads", len(train[0]) + len(validation[0]), shown=progress) as bar:
         seen, held = (exit_features(backbone, layout, part[0], how.batch_size, bar) for part in (train, validation))
     targets, held_targets = (torch.tensor(part[1], device=backbone.device) for part in (train, validation))
-    scale = Scale.of(seen)
-    heads = _new(ExitHeads, layout, backbone.n_layers, backbone.width, backbone.n_classes, seed=seed).to(
-        backbone.device
+    heads = _new(ExitHeads, layout, backbone.n_layers, backbone.width, backbone.n_classes, seed=seed)
+    fit_exit_heads(
+        heads.to(backbone.device), layout, (seen, targets), (held, held_targets), how, seed=seed, progress=progress
     )
+    return heads
+
+
+def fit_exit_heads(
+    heads: ExitHeads,
+    layout: Layout,
+    train: tuple[Tensor, Tensor],
+    validation: tuple[Tensor, Tensor],
+    how: HeadTraining,
+    *,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> None:
+    """Cross-entropy to the labels, summed over depths; of each head the epoch with the lowest validation loss is kept.
+
+    Validation examples also set a temperature for each exit, so that the entropies of different exits mean the same.
+
+    Args:
+        heads: trained in place.
+        train, validation: what exits read, (examples, depths, parts x width), and labels.
+    """
+    rng = np.random.Generator(np.random.PCG64([seed, 2]))
     optimizer = torch.optim.AdamW(heads.parameters(), lr=how.learning_rate, weight_decay=0.01)
     best = [float("inf")] * len(heads.heads)
     kept: list[dict[str, Tensor]] = [{}] * len(heads.heads)
-    held = scale(held)
+    scale = Scale.of(train[0])
+    held = scale(validation[0])
     with ProgressBar("exit heads", how.epochs, shown=progress) as bar:
         for _ in range(how.epochs):
-            order = torch.from_numpy(rng.permutation(len(targets)))
+            order = torch.from_numpy(rng.permutation(len(train[1])))
             for batch in order.split(4 * how.batch_size):
-                losses = exit_losses(heads, layout, scale(seen[batch]), targets[batch])
+                losses = exit_losses(heads, layout, scale(train[0][batch]), train[1][batch])
                 optimizer.zero_grad()
                 torch.stack(losses).sum().backward()
                 optimizer.step()
             with torch.no_grad():
-                for k, loss in enumerate(exit_losses(heads, layout, held, held_targets)):
+                for k, loss in enumerate(exit_losses(heads, layout, held, validation[1])):
                     if loss < best[k]:
                         best[k], kept[k] = float(loss), copy.deepcopy(heads.heads[k].state_dict())
             bar.advance()
     for k, (head, state) in enumerate(zip(heads.heads, kept, strict=True)):
         head.load_state_dict(state)
         with torch.no_grad():
-            temperature = best_temperature(head(reads(layout, held, k)), held_targets)
+            temperature = best_temperature(head(reads(layout, held, k)), validation[1])
             head[2].weight /= temperature
             head[2].bias /= temperature
-        fold_standardisation(head[0], reads(layout, scale.mean[None], k)[0], reads(layout, scale.deviation[None], k)[0])
-    return heads.eval()
+        fold_standardisation(head[0], *(reads(layout, part[None], k)[0] for part in (scale.mean, scale.deviation)))
+    heads.eval()
 
 
 def exit_losses(heads: ExitHeads, layout: Layout, seen: Tensor, labels: Tensor) -> list[Tensor]:

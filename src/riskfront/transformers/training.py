@@ -1,9 +1,10 @@
-"""The four training steps, one after the other, each done once: fine-tuning, head scores, exit heads, token predictors."""
+"""The training steps, each done once: fine-tuning, head scores, exit heads, token predictors, and what the exits answer."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch import nn
 
 from riskfront.errors import InvalidInputError
 from riskfront.transformers.backbone import Backbone, load_classifier, name_classes, pick_device, quiet
+from riskfront.transformers.exit_report import ExitReport, report_exits
 from riskfront.transformers.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
 from riskfront.transformers.heads import ExitHeads, TokenPredictors
@@ -176,6 +178,14 @@ def train(
         after="1-fine-tuned",
     )
     network = Network(backbone, scores, exits.to(place), predictors.to(place), layout)
+
+    def judged(path: Path) -> None:
+        report_exits(network, held, validation.labels).save(path / "exits.json")
+
+    report = steps.run("5-exit-report", {}, judged, lambda p: ExitReport.load(p / "exits.json"), after="3-exit-heads")
+    say(str(report))
+    if (warning := report.warning()) is not None:
+        warnings.warn(warning, stacklevel=2)
     return Trained(network, classes, tokenizer, max_length)
 
 
