@@ -12,7 +12,7 @@ from riskfront.transformers import Backbone, FineTuning, Layout, fine_tune
 from riskfront.transformers.fine_tuning import Probes
 from riskfront.transformers.head_training import exit_features
 from riskfront.transformers.pooling import features
-from tests.transformers import tiny
+from tests.support import tiny_transformers as tiny
 
 
 def accuracies(early_layers: float) -> tuple[float, float]:

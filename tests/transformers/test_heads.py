@@ -25,8 +25,8 @@ from riskfront.transformers.heads import (
     log_softmax_by_example,
 )
 from riskfront.transformers.network import Walk
-from tests.transformers import tiny
-from tests.transformers.reference import read_by_exit, small_network, softmax
+from tests.support import tiny_transformers as tiny
+from tests.support.transformer_reference import read_by_exit, small_network, softmax
 
 
 @pytest.mark.parametrize("kind", ["network", "pair_network", "paper_network"])

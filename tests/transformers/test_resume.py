@@ -25,13 +25,13 @@ from riskfront.transformers import (
     training,
 )
 from riskfront.transformers import trace as trace_module
-from tests.transformers import tiny
+from tests.support import tiny_transformers as tiny
 
 STUCK = """
 import sys, time
 import torch
 from riskfront.transformers import AdaptiveClassifier, PruningTrace, trace
-from tests.transformers import tiny
+from tests.support import tiny_transformers as tiny
 
 torch.set_num_threads(1)
 trace.BLOCK = 20

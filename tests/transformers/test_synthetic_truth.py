@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from riskfront.transformers import Network, PruningTrace, Setting, token_importance
-from tests.transformers import reference, tiny
+from tests.support import tiny_transformers as tiny
+from tests.support import transformer_reference as reference
 
 SIGNAL_IDS = range(len(tiny.SPECIAL), len(tiny.SPECIAL) + len(tiny.SIGNALS))
 

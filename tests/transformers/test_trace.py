@@ -12,7 +12,8 @@ from riskfront.errors import InvalidInputError
 from riskfront.transformers import AdaptiveClassifier, Layout, Network, PruningTrace, Setting
 from riskfront.transformers.network import Walk
 from riskfront.transformers.trace import exit_layers
-from tests.transformers import reference, tiny
+from tests.support import tiny_transformers as tiny
+from tests.support import transformer_reference as reference
 
 TOKEN = (0.0, 0.01, 0.03, 0.05, 0.1, 0.3, 1.0)
 HEAD = (0.0, 0.1, 0.25, 0.5, 1.0)

@@ -13,8 +13,8 @@ from riskfront.cli.adaptive_options import GridOptions, SearchOptions, TrainingO
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import Json, Out, Seed, must_be_writable, show
 from riskfront.errors import InvalidInputError
-from riskfront.files import write_text
-from riskfront.terminal import make_console
+from riskfront.reporting.terminal import make_console
+from riskfront.runtime.files import write_text
 
 if TYPE_CHECKING:
     from riskfront.transformers import Plan, TextParts, Trained
