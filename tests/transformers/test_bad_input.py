@@ -1,12 +1,13 @@
 """Bad input: one clear sentence, exit status 2, and before hours of work."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from transformers import DistilBertConfig, DistilBertForSequenceClassification
+import transformers
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError, RiskfrontError, StoreError
@@ -147,18 +148,24 @@ def test_the_parts_share_no_row_and_follow_the_column_split() -> None:
 
 def test_models_that_cannot_be_used(tmp_path: Path, classifier_folder: Path) -> None:
     FRAME.to_csv(tmp_path / "data.csv", index=False)
-    model = DistilBertForSequenceClassification(
-        DistilBertConfig(vocab_size=64, dim=32, n_layers=2, n_heads=4, hidden_dim=64, num_labels=3)
-    )
-    with quiet():
-        model.save_pretrained(tmp_path / "distil")
-    tiny.make_tokenizer().save_pretrained(tmp_path / "distil")
+    for kind in ("MobileBert", "RobertaPreLayerNorm", "Nystromformer"):
+        with quiet():
+            getattr(transformers, f"{kind}Config")().save_pretrained(tmp_path / kind)
+    deep, one = tiny.new_model(), tiny.new_model(num_hidden_layers=1)
+    tiny.save_named(one, tiny.SIGNALS, tmp_path / "one layer")
+    tiny.save_named(deep, tiny.SIGNALS, tmp_path / "decoder")
+    config = json.loads((tmp_path / "decoder" / "config.json").read_text())
+    (tmp_path / "decoder" / "config.json").write_text(json.dumps({**config, "is_decoder": True}))
     (tmp_path / "empty").mkdir()
     (tmp_path / "bare").mkdir()
     for name in ("config.json", "model.safetensors"):
         (tmp_path / "bare" / name).write_bytes((classifier_folder / name).read_bytes())
     for name, words in (
-        ("distil", "must be an encoder of the BERT class"),
+        ("MobileBert", "is of the family mobilebert"),
+        ("RobertaPreLayerNorm", "is of the family roberta-prelayernorm"),
+        ("Nystromformer", "is of the family nystromformer"),
+        ("one layer", "it has a single layer"),
+        ("decoder", "it is a decoder"),
         ("absent", "there is no folder"),
         ("empty", "must be the folder or the hub name of a model"),
         ("bare", "must hold a tokenizer"),

@@ -94,7 +94,7 @@ def accelerate(
     """Train what is missing, find and certify thresholds, and write a folder that `AdaptiveClassifier.from_pretrained` loads.
 
     Args:
-        model: a folder or hub name of an encoder of the BERT class.
+        model: a folder or hub name of an encoder, such as BERT, RoBERTa, DeBERTa-v3 or ModernBERT.
         data: a Parquet or CSV file, a data frame, or the name of a Hugging Face data set, with columns `text`, or `text_a` and
             `text_b`, and `label`, and optionally `split`.
         problem: limits and objectives on the columns of `PruningTrace`.

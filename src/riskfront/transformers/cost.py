@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from riskfront.arrays import Array, IntArray
+from riskfront.transformers.backbones import Extras
 from riskfront.transformers.heads import HIDDEN
 from riskfront.transformers.layout import Layout
 
@@ -22,6 +23,7 @@ class Sizes:
     inner_width: int
     n_classes: int
     layout: Layout
+    extras: Extras = field(default_factory=Extras)
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,9 @@ def flops(sizes: Sizes, work: Work) -> Array:
     the one that answers, the classifier, and the token predictors up to the last layer that runs. Not counted: norms,
     activations and softmax inside the layers.
     """
-    n = work.tokens.astype(np.float64)
-    kept_width = work.heads * sizes.head_size
-    layer = (
-        2 * n * 4 * sizes.width * kept_width + 2 * n**2 * 2 * kept_width + 2 * n * 2 * sizes.width * sizes.inner_width
-    )
-    total = _embedding(sizes, work) + _sum_of_first(layer, work.layers_run)
+    total = 10.0 * sizes.width * work.lengths  # three embeddings added, and their norm
+    total += embedding_flops(sizes, work.lengths)
+    total += _sum_of_first(layer_flops(sizes, work.heads, work.tokens), work.layers_run)
     total += (work.layers_run == sizes.n_layers) * 2 * (sizes.width**2 + sizes.width * sizes.n_classes)
     if work.exits:
         total += _sum_of_first(_exit(sizes, work), np.minimum(work.layers_run + 1, sizes.n_layers))
@@ -72,9 +71,24 @@ def flops(sizes: Sizes, work: Work) -> Array:
     return total
 
 
-def _embedding(sizes: Sizes, work: Work) -> Array:
-    """Three vectors added, and a norm: mean, centring, squares, their mean, scaling, weight and bias."""
-    return 10.0 * sizes.width * work.lengths
+def embedding_flops(sizes: Sizes, lengths: IntArray) -> Array:
+    """(examples,): the projection of embeddings that are narrower than the layers; looking them up is free.
+
+    Args:
+        lengths: (examples,), tokens before any is dropped.
+    """
+    return 2.0 * lengths * sizes.extras.embedding_width * sizes.width
+
+
+def layer_flops(sizes: Sizes, heads: IntArray, tokens: IntArray) -> Array:
+    """(examples, layers): projections, attention and feed-forward of every layer; shapes as in `Work`."""
+    n, extras = tokens.astype(np.float64), sizes.extras
+    kept_width = heads * sizes.head_size
+    found: Array = 2 * n * 4 * sizes.width * kept_width + 2 * n**2 * 2 * kept_width
+    found += 2 * n * extras.position_rows * kept_width
+    found += 2 * n * extras.feed_forward_matrices * sizes.width * sizes.inner_width
+    found[:, 0] += 2 * n[:, 0] * extras.first_layer_neighbours * sizes.width**2
+    return found
 
 
 def _exit(sizes: Sizes, work: Work) -> Array:

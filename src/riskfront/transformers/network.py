@@ -39,7 +39,7 @@ class Network:
     @property
     def sizes(self) -> Sizes:
         b = self.backbone
-        return Sizes(b.n_layers, b.n_heads, b.head_size, b.width, b.inner_width, b.n_classes, self.layout)
+        return Sizes(b.n_layers, b.n_heads, b.head_size, b.width, b.inner_width, b.n_classes, self.layout, b.extras)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -111,7 +111,8 @@ class Walk:
     def probabilities(self) -> Tensor:
         """(examples, classes): what the exit head here says, or after the last layer the model's own classifier."""
         if self.depth == len(self._layers):
-            logits = self._network.backbone.classify(self.batch.states[self.batch.starts])
+            backbone = self._network.backbone
+            logits = backbone.classify(backbone.summary(self.batch))
         else:
             logits = self._network.exit_heads(self.depth, _side_by_side(self._seen))
         return torch.softmax(logits, dim=1)
@@ -124,7 +125,7 @@ class Walk:
     def keep_examples(self, keep: Tensor) -> None:
         """All others have left: (examples,) of truth values."""
         tokens = keep[self.batch.owner]
-        self.batch = Packed(self.batch.states[tokens], self.batch.lengths[keep])
+        self.batch = self.batch.only_examples(keep)
         self._texts = self._texts[tokens]
         self._seen = [values[keep] for values in self._seen]
         self._history = [states[tokens] for states in self._history]
@@ -135,8 +136,7 @@ class Walk:
         keep[self.batch.starts] = True
         if bool(keep.all()):
             return
-        lengths = torch.zeros_like(self.batch.lengths).index_add(0, self.batch.owner, keep.to(self.batch.lengths.dtype))
-        self.batch = Packed(self.batch.states[keep], lengths)
+        self.batch = self.batch.only_tokens(keep)
         self._texts = self._texts[keep]
         self._history = [states[keep] for states in self._history]
 
