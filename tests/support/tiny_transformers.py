@@ -72,7 +72,9 @@ def make_pairs(n: int, seed: int) -> pd.DataFrame:
 
 def tokens_and_labels(frame: pd.DataFrame) -> tuple[Tokens, np.ndarray]:
     labels = frame["label"].map({name: i for i, name in enumerate(SIGNALS)}).to_numpy(dtype=np.int64)
-    return tokenize(make_tokenizer(), frame["text"].tolist(), MAX_LENGTH), labels
+    if "text" in frame:
+        return tokenize(make_tokenizer(), frame["text"].tolist(), MAX_LENGTH), labels
+    return tokenize(make_tokenizer(), list(zip(frame["text_a"], frame["text_b"], strict=True)), MAX_LENGTH), labels
 
 
 def new_model(

@@ -23,6 +23,7 @@ from riskfront.transformers.classifier import AdaptiveClassifier, Answers
 from riskfront.transformers.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
 from riskfront.transformers.importance import head_importance, token_importance
+from riskfront.transformers.layout import Layout
 from riskfront.transformers.network import Network
 from riskfront.transformers.setting import Setting
 from riskfront.transformers.text_pipeline import AdaptivePipeline, pipeline
@@ -41,6 +42,7 @@ __all__ = [
     "Grid",
     "HeadTraining",
     "LabelledTexts",
+    "Layout",
     "Network",
     "Plan",
     "PruningTrace",

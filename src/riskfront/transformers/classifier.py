@@ -21,12 +21,13 @@ from riskfront.runtime.files import write_text
 from riskfront.transformers.backbone import Backbone, load_classifier, pick_device
 from riskfront.transformers.folder import encoder_folder, save_encoder
 from riskfront.transformers.heads import ExitHeads, TokenPredictors, entropy
+from riskfront.transformers.layout import Layout
 from riskfront.transformers.network import Network, Walk
 from riskfront.transformers.setting import Setting
 from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
 
 Texts = Sequence[str] | Sequence[tuple[str, str]]
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Answers:
 
     Args:
         probabilities: (n, classes), of the layer at which each example left.
-        layers_run: (n,), from 1.
+        layers_run: (n,), from 0.
         tokens: (n, layers), tokens that entered each layer; 0 for layers that were not run.
     """
 
@@ -110,28 +111,29 @@ class AdaptiveClassifier:
         probabilities = np.zeros((len(tokens), network.backbone.n_classes), dtype=np.float32)
         layers_run = np.full(len(tokens), n_layers)
         entered = np.zeros((len(tokens), n_layers), dtype=np.int32)
+        device = network.backbone.device
         for batch in tokens.batches(batch_size):
-            walk = Walk(network, layers, tokens.padded(batch, network.backbone.device), exits=exits, prunes=prunes)
+            inputs, texts = tokens.padded(batch, device), tokens.packed_texts(batch, device)
+            walk = Walk(network, layers, inputs, texts, exits=exits, prunes=prunes)
             here = np.asarray(batch)
-            for layer in range(n_layers):
-                entered[here, layer] = walk.batch.lengths.cpu().numpy()
-                walk.step()
-                if layer == n_layers - 1:
-                    probabilities[here] = walk.probabilities().cpu().numpy()
-                    break
-                if exits:
+            while walk.depth < n_layers:
+                if exits and walk.at_exit:
                     found = walk.probabilities()
                     leaves = entropy(found.float()) < setting.tau_layer
                     if bool(leaves.any()):
                         gone = leaves.cpu().numpy()
                         probabilities[here[gone]] = found[leaves].cpu().numpy()
-                        layers_run[here[gone]] = layer + 1
+                        layers_run[here[gone]] = walk.depth
                         here = here[~gone]
                         if not len(here):
                             break
                         walk.keep_examples(~leaves)
-                if prunes:
+                if prunes and walk.at_predictor:
                     walk.keep_tokens(walk.importance() >= setting.tau_token)
+                entered[here, walk.depth] = walk.batch.lengths.cpu().numpy()
+                walk.step()
+            else:
+                probabilities[here] = walk.probabilities().cpu().numpy()
         return Answers(probabilities, layers_run, entered)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
@@ -145,7 +147,8 @@ class AdaptiveClassifier:
             raise StoreError(f"cannot write in '{target}': {error.strerror}.") from error
         save_network(self.network, target)
         self.tokenizer.save_pretrained(encoder_folder(target))
-        about = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
+        about: dict[str, Any] = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
+        about["layout"] = self.network.layout.to_dict()
         about["setting"] = None if self.setting is None else self.setting.to_config()
         write_text(target / "adaptive.json", json.dumps(about, indent=2) + "\n")
         if self.certificate is not None:
@@ -160,13 +163,14 @@ class AdaptiveClassifier:
             if about["format"] != FORMAT:
                 raise ValueError(f"format {about['format']}")
             classes, max_length, setting = tuple(about["classes"]), int(about["max_length"]), about["setting"]
+            layout = Layout.from_dict(about["layout"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(
                 f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error})."
             ) from error
         file = source / "certificate.json"
         return cls(
-            load_network(source, device=device),
+            load_network(source, layout, device=device),
             load_tokenizer(str(encoder_folder(source))),
             classes,
             max_length,
@@ -183,11 +187,11 @@ def save_network(network: Network, folder: Path) -> None:
     save_file(tensors, folder / "adaptive.safetensors")
 
 
-def load_network(folder: Path, *, device: str | None = None) -> Network:
+def load_network(folder: Path, layout: Layout, *, device: str | None = None) -> Network:
     place = pick_device(device)
     backbone = Backbone(load_classifier(str(encoder_folder(folder))).to(place))
-    exit_heads = ExitHeads(backbone.n_layers, backbone.width, backbone.n_classes)
-    predictors = TokenPredictors(backbone.n_layers, backbone.width)
+    exit_heads = ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes)
+    predictors = TokenPredictors(layout, backbone.n_layers, backbone.width)
     try:
         tensors = load_file(folder / "adaptive.safetensors")
         scores = tensors.pop("head_scores").numpy()
@@ -198,4 +202,4 @@ def load_network(folder: Path, *, device: str | None = None) -> Network:
         raise StoreError(
             f"'{folder}' must hold the heads of its model; adaptive.safetensors says no ({error})."
         ) from error
-    return Network(backbone, scores, exit_heads.to(place).eval(), predictors.to(place).eval())
+    return Network(backbone, scores, exit_heads.to(place).eval(), predictors.to(place).eval(), layout)

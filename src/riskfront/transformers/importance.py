@@ -48,7 +48,7 @@ def head_importance(
 
 
 def token_importance(backbone: Backbone, inputs: dict[str, Tensor], labels: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """One pass through the model: the scores r of a padded batch, and the states after every layer, both packed.
+    """One pass through the model: the scores r of a padded batch, and the states at every depth, both packed.
 
     r_l = || df(x, y)/de_l * e_l ||_2, scaled to a sum of one over each example; f is the probability of the true class y and
     e_l the word embedding of token l. The gradient of log f is the same up to that scale, and stays where f is near 1.
@@ -69,4 +69,4 @@ def token_importance(backbone: Backbone, inputs: dict[str, Tensor], labels: Tens
     mask = inputs["attention_mask"].bool()
     scores = (gradient * words).detach().double().norm(dim=2) * mask
     scores = scores / scores.sum(dim=1, keepdim=True).clamp_min(1e-300)
-    return scores[mask].float(), [states.detach()[mask] for states in found.hidden_states[1:]]
+    return scores[mask].float(), [states.detach()[mask] for states in found.hidden_states]

@@ -1,4 +1,4 @@
-"""The settings to choose from: 18 head, 20 token and 18 exit thresholds as in the paper, laid out by validation data."""
+"""The settings to choose from: head and token thresholds as in the paper, many for exits, laid out by validation data."""
 
 from __future__ import annotations
 
@@ -44,15 +44,16 @@ def make_thresholds(
     *,
     n_head: int = 18,
     n_token: int = 20,
-    n_layer: int = 18,
+    n_layer: int = 120,
     abstain: Sequence[float] = (0.0,),
     batch_size: int = 32,
 ) -> Thresholds:
     """Thresholds for these validation examples.
 
     All are quantiles, so that each drops about as many more heads, tokens or layers as the one before. The depth at which an
-    example leaves is one more than the number of layers up to which no entropy was below the threshold; exit thresholds are
-    therefore quantiles of the lowest entropy so far, and the last is above every entropy: all leave after the first layer.
+    example leaves is the number of exits at which no entropy so far was below the threshold; exit thresholds are therefore
+    quantiles of the lowest entropy so far, and the last is above every entropy: all leave at the first exit. They cost no pass
+    through the model, so there are many.
     Scores sum to one over the tokens left, so they rise as tokens leave: a third of the token thresholds lie in the upper
     tail of the scores that validation examples have when nothing is pruned.
     """
@@ -82,22 +83,28 @@ def token_thresholds(scores: Array, n: int) -> list[float]:
 
 @torch.inference_mode()
 def scores_and_entropies(network: Network, tokens: Tokens, batch_size: int = 32) -> tuple[Array, Array]:
-    """Nothing pruned: the scores of all tokens but [CLS], and the lowest entropy up to each layer, (examples, layers - 1)."""
+    """Nothing pruned: the scores of all tokens but [CLS], and the lowest entropy up to each exit, (examples, exits)."""
     layers = network.layers(network.kept_heads(0.0))
     scores, lowest = [], []
     for batch in tokens.batches(batch_size):
-        walk = Walk(network, layers, tokens.padded(batch, network.backbone.device), exits=True, prunes=True)
+        inputs, texts = (
+            tokens.padded(batch, network.backbone.device),
+            tokens.packed_texts(batch, network.backbone.device),
+        )
+        walk = Walk(network, layers, inputs, texts, exits=True, prunes=True)
         entropies = []
-        for _ in range(len(layers) - 1):
+        while walk.depth < len(layers):
+            if walk.at_exit:
+                entropies.append(entropy(walk.probabilities().float()).cpu().numpy())
+            if walk.at_predictor:
+                inner = torch.ones(len(walk.batch.states), dtype=torch.bool)
+                inner[walk.batch.starts.cpu()] = False
+                scores.append(walk.importance().cpu()[inner].numpy())
             walk.step()
-            inner = torch.ones(len(walk.batch.states), dtype=torch.bool)
-            inner[walk.batch.starts.cpu()] = False
-            scores.append(walk.importance().cpu()[inner].numpy())
-            entropies.append(entropy(walk.probabilities().float()).cpu().numpy())
         lowest.append(np.minimum.accumulate(np.stack(entropies, axis=1), axis=1))
     return np.concatenate(scores), np.concatenate(lowest)
 
 
 def _rounded(values: Sequence[float]) -> tuple[float, ...]:
-    """Four digits, so that people can read them; without repetitions."""
-    return tuple(sorted({float(f"{value:.4g}") for value in values}))
+    """Five digits, so that people can read them; without repetitions."""
+    return tuple(sorted({float(f"{value:.5g}") for value in values}))

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from riskfront.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.runtime.files import written_whole
 from riskfront.runtime.progress import ProgressBar
-from riskfront.transformers.cost import flops, relative_cost
+from riskfront.transformers.cost import Work, flops, relative_cost
 from riskfront.transformers.network import Network, Walk
 from riskfront.transformers.setting import Setting
 from riskfront.transformers.tokens import Tokens
@@ -37,7 +38,8 @@ class Passes:
         examples: (rows,), positions.
         above, up_to: (rows,).
         tokens: (rows, layers), tokens that entered each layer.
-        probabilities: (rows, layers, classes), by the exit head of each layer and by the classifier after the last.
+        probabilities: (rows, layers + 1, classes), by the exit head at each depth and by the classifier after the last layer;
+            zeros where there is no exit.
     """
 
     examples: IntArray
@@ -52,6 +54,11 @@ class Passes:
 
     def take(self, rows: IntArray) -> Passes:
         return Passes(*(getattr(self, name)[rows] for name in self.__annotations__))
+
+    @cached_property
+    def entropies(self) -> Array:
+        """(rows, layers + 1): many exit thresholds ask for them."""
+        return entropies(self.probabilities)
 
 
 class PruningTrace:
@@ -91,6 +98,7 @@ class PruningTrace:
         if len(tokens) != len(labels):
             raise InvalidInputError(f"there must be a label for each of {len(tokens)} examples; got {len(labels)}.")
         self.network, self.tokens, self.labels = network, tokens, np.asarray(labels)
+        self._lengths = tokens.lengths
         self._classes = range(network.backbone.n_classes) if classes is None else classes
         self._batch_size, self._progress = batch_size, progress
         self._passes: dict[bytes, list[Passes]] = {}
@@ -127,20 +135,24 @@ class PruningTrace:
         full = self.passes(0.0, 0.0, positions).probabilities[:, -1].argmax(axis=1)
         found = self.passes(setting.tau_token, setting.tau_head, positions)
         labels = self.labels[positions]
-        layers_run = exit_layers(found.probabilities, setting.tau_layer)
-        answer = found.probabilities[np.arange(len(positions)), layers_run - 1]
+        layers_run = leaving_depths(found.entropies, setting.tau_layer)
+        answer = found.probabilities[np.arange(len(positions)), layers_run]
         right, full_right = answer.argmax(axis=1) == labels, full == labels
-        heads = self.network.kept_heads(setting.tau_head).sum(axis=1)
         sizes, confidence = self.network.sizes, answer.max(axis=1)
-        operations = flops(
-            sizes, heads, found.tokens, layers_run, exits=setting.tau_layer > 0, prunes=setting.tau_token > 0
+        work = Work(
+            self.network.kept_heads(setting.tau_head).sum(axis=1),
+            self._lengths[positions],
+            found.tokens,
+            layers_run,
+            exits=setting.tau_layer > 0,
+            prunes=setting.tau_token > 0,
         )
         return {
             "accuracy_drop": full_right.astype(np.float32) - right.astype(np.float32),
             "accuracy_drop_clipped": full_right & ~right,
             "error": ~right,
-            "relative_cost": relative_cost(sizes, heads, found.tokens, layers_run).astype(np.float32),
-            "flops": operations.astype(np.float32),
+            "relative_cost": relative_cost(sizes, work).astype(np.float32),
+            "flops": flops(sizes, work).astype(np.float32),
             "answered": confidence >= setting.abstain,
             "confidence": confidence.astype(np.float32),
         }
@@ -199,15 +211,17 @@ class PruningTrace:
     @torch.inference_mode()
     def _batch(self, mask: Array, tau_token: float, positions: IntArray, bar: ProgressBar) -> Passes:
         inputs = self.tokens.padded(positions, self.network.backbone.device)
-        walk = Walk(self.network, self.network.layers(mask), inputs, exits=True, prunes=True)
-        n_layers = self.network.backbone.n_layers
+        texts = self.tokens.packed_texts(positions, self.network.backbone.device)
+        walk = Walk(self.network, self.network.layers(mask), inputs, texts, exits=True, prunes=True)
+        n_layers, n_classes = self.network.backbone.n_layers, self.network.backbone.n_classes
         above, up_to = torch.full((len(positions),), -torch.inf), torch.full((len(positions),), torch.inf)
         tokens, probabilities = [], []
-        for layer in range(n_layers):
-            tokens.append(walk.batch.lengths.cpu())
-            walk.step()
-            probabilities.append(walk.probabilities().cpu())
-            if layer < n_layers - 1:
+        while True:
+            found = walk.probabilities().cpu() if walk.at_exit else torch.zeros(len(positions), n_classes)
+            probabilities.append(found)
+            if walk.depth == n_layers:
+                break
+            if walk.at_predictor:
                 scores = walk.importance()
                 inner = torch.ones_like(scores, dtype=torch.bool)
                 inner[walk.batch.starts] = False  # [CLS] stays whatever its score
@@ -215,6 +229,8 @@ class PruningTrace:
                 for end, chosen, how in ((above, inner & ~kept, "amax"), (up_to, inner & kept, "amin")):
                     end.scatter_reduce_(0, owner[chosen].cpu(), scores[chosen].cpu(), how)
                 walk.keep_tokens(kept)
+            tokens.append(walk.batch.lengths.cpu())
+            walk.step()
         self.examples_run += len(positions)
         bar.advance(len(positions))
         return Passes(
@@ -245,18 +261,25 @@ class PruningTrace:
 
 
 def exit_layers(probabilities: Array, tau_layer: float) -> IntArray:
-    """(examples,), from 1: the first layer whose entropy is below the threshold, or the last.
+    """(examples,), from 0: the layers run before the first exit whose entropy is below the threshold, or all.
 
     Args:
-        probabilities: (examples, layers, classes).
+        probabilities: (examples, layers + 1, classes), zeros where there is no exit.
     """
-    leaves = entropies(probabilities) < tau_layer
+    return leaving_depths(entropies(probabilities), tau_layer)
+
+
+def leaving_depths(found: Array, tau_layer: float) -> IntArray:
+    """The same from the entropies, (examples, layers + 1)."""
+    leaves = found < tau_layer
     leaves[:, -1] = True
-    return leaves.argmax(axis=1) + 1
+    return leaves.argmax(axis=1)
 
 
 def entropies(probabilities: Array) -> Array:
-    """True entropy in nats over the last axis, as the runtime computes it."""
+    """True entropy in nats over the last axis, as the runtime computes it; infinite where there is no exit."""
     from riskfront.transformers.heads import entropy
 
-    return entropy(torch.from_numpy(np.ascontiguousarray(probabilities))).numpy()
+    found: Array = entropy(torch.from_numpy(np.ascontiguousarray(probabilities))).numpy()
+    found[probabilities.sum(axis=-1) == 0] = np.inf
+    return found

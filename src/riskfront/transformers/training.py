@@ -1,9 +1,10 @@
-"""The four training steps, one after the other, each done once: fine-tuning, head scores, exit heads, token predictors."""
+"""The training steps, each done once: fine-tuning, head scores, exit heads, token predictors, and what the exits answer."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,11 +17,14 @@ from torch import nn
 
 from riskfront.errors import InvalidInputError
 from riskfront.transformers.backbone import Backbone, load_classifier, name_classes, pick_device, quiet
+from riskfront.transformers.exit_report import ExitReport, report_exits
 from riskfront.transformers.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
 from riskfront.transformers.heads import ExitHeads, TokenPredictors
 from riskfront.transformers.importance import head_importance
+from riskfront.transformers.layout import Layout
 from riskfront.transformers.network import Network
+from riskfront.transformers.pooling import check_kind
 from riskfront.transformers.steps import Steps
 from riskfront.transformers.texts import Label, LabelledTexts, TextParts
 from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
@@ -34,6 +38,8 @@ class Training:
         fine_tuning: of the encoder; not needed when the model is a classifier of these classes already.
         again: fine-tune such a classifier too.
         heads: of exit heads and token predictors.
+        exits: what exits read: "pooled", the tokens' states at every depth from the embeddings on; "cls", the state of [CLS]
+            after each layer, as in the paper.
         max_length: tokens of a text that are read, at most what the model can.
         seed: of new weights, of dropout and of the order of examples.
     """
@@ -41,10 +47,12 @@ class Training:
     fine_tuning: FineTuning = field(default_factory=FineTuning)
     again: bool = False
     heads: HeadTraining = field(default_factory=HeadTraining)
+    exits: str = "pooled"
     max_length: int = 128
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_kind(self.exits)
         if self.max_length < 3:
             raise InvalidInputError(f"max_length must be at least 3: a token and two marks; got {self.max_length}.")
 
@@ -89,7 +97,7 @@ def train(
     made_from = {
         "model": _weights_digest(start),
         "train": _texts_digest(seen, training),
-        "fine_tuning": None if known else asdict(how.fine_tuning),
+        "fine_tuning": None if known else asdict(how.fine_tuning) | {"exits": how.exits},
         "seed": how.seed,
     }
     steps = Steps(folder, say)
@@ -97,7 +105,7 @@ def train(
     def fine_tuned(path: Path) -> None:
         if known is None:
             start.to(place)
-            fine_tune(start, seen, training.labels, how.fine_tuning, seed=how.seed, progress=progress)
+            fine_tune(start, seen, training.labels, how.fine_tuning, exits=how.exits, seed=how.seed, progress=progress)
         with quiet():
             start.save_pretrained(path)
         tokenizer.save_pretrained(path)
@@ -105,6 +113,7 @@ def train(
     tuned = steps.run("1-fine-tuned", made_from, fine_tuned, lambda p: load_classifier(str(p)))
     name_classes(tuned.config, classes)  # the same rows may have been learnt under other names
     backbone = Backbone(tuned.to(place))
+    layout = Layout.of(how.exits, seen.pairs)
 
     def scored(path: Path) -> None:
         save_arrays(
@@ -124,6 +133,7 @@ def train(
     def exits_trained(path: Path) -> None:
         found = train_exit_heads(
             backbone,
+            layout,
             (seen, training.labels),
             (held, validation.labels),
             how.heads,
@@ -134,31 +144,48 @@ def train(
 
     exits = steps.run(
         "3-exit-heads",
-        {"epochs": how.heads.epochs, "batch_size": how.heads.batch_size, "learning_rate": how.heads.learning_rate},
+        {
+            "layout": layout.to_dict(),
+            "rows": how.heads.rows,
+            "epochs": how.heads.epochs,
+            "batch_size": how.heads.batch_size,
+            "learning_rate": how.heads.learning_rate,
+        },
         exits_trained,
         lambda p: _loaded(
-            ExitHeads(backbone.n_layers, backbone.width, backbone.n_classes), p / "exit_heads.safetensors"
+            ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes), p / "exit_heads.safetensors"
         ),
         after="2-head-scores",  # not for the scores, but they too change with the validation texts
     )
 
     def predictors_trained(path: Path) -> None:
-        found = train_token_predictors(backbone, seen, training.labels, how.heads, seed=how.seed, progress=progress)
+        found = train_token_predictors(
+            backbone, layout, seen, training.labels, how.heads, seed=how.seed, progress=progress
+        )
         save_file(found.state_dict(), path / "predictors.safetensors")
 
     predictors = steps.run(
         "4-token-predictors",
         {
+            "layout": layout.to_dict(),
             "rows": how.heads.token_rows,
             "epochs": how.heads.token_epochs,
             "batch_size": how.heads.batch_size,
             "learning_rate": how.heads.learning_rate,
         },
         predictors_trained,
-        lambda p: _loaded(TokenPredictors(backbone.n_layers, backbone.width), p / "predictors.safetensors"),
+        lambda p: _loaded(TokenPredictors(layout, backbone.n_layers, backbone.width), p / "predictors.safetensors"),
         after="1-fine-tuned",
     )
-    network = Network(backbone, scores, exits.to(place), predictors.to(place))
+    network = Network(backbone, scores, exits.to(place), predictors.to(place), layout)
+
+    def judged(path: Path) -> None:
+        report_exits(network, held, validation.labels).save(path / "exits.json")
+
+    report = steps.run("5-exit-report", {}, judged, lambda p: ExitReport.load(p / "exits.json"), after="3-exit-heads")
+    say(str(report))
+    if (warning := report.warning()) is not None:
+        warnings.warn(warning, stacklevel=2)
     return Trained(network, classes, tokenizer, max_length)
 
 
