@@ -20,6 +20,7 @@ from riskfront.errors import NotCertifiedError, StoreError
 from riskfront.files import write_text
 from riskfront.transformers.backbone import Backbone, load_classifier, pick_device, quiet
 from riskfront.transformers.heads import ExitHeads, TokenPredictors, entropy
+from riskfront.transformers.learnt import FILE, Learnt
 from riskfront.transformers.network import Network, Walk
 from riskfront.transformers.setting import Setting
 from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
@@ -54,6 +55,7 @@ class AdaptiveClassifier:
         max_length: tokens of a text that are read.
         certificate: of the setting in use; None before calibration.
         setting: thresholds; by default those of the certificate.
+        learnt: which texts the network learnt from; None where that is not known.
     """
 
     network: Network
@@ -62,6 +64,7 @@ class AdaptiveClassifier:
     max_length: int
     certificate: Certificate | None = None
     setting: Setting | None = None
+    learnt: Learnt | None = None
 
     @property
     def abstain_label(self) -> Any:
@@ -140,6 +143,7 @@ class AdaptiveClassifier:
         try:
             target.mkdir(parents=True, exist_ok=True)
             certificate.unlink(missing_ok=True)  # that of another network; ours comes last, when all else is there
+            (target / FILE).unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot write in '{target}': {error.strerror}.") from error
         save_network(self.network, target)
@@ -147,6 +151,8 @@ class AdaptiveClassifier:
         about = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
         about["setting"] = None if self.setting is None else self.setting.to_config()
         write_text(target / "adaptive.json", json.dumps(about, indent=2) + "\n")
+        if self.learnt is not None:
+            self.learnt.save(target, self.network.backbone.model)
         if self.certificate is not None:
             self.certificate.save(certificate)
 
@@ -164,13 +170,15 @@ class AdaptiveClassifier:
                 f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error})."
             ) from error
         file = source / "certificate.json"
+        network = load_network(source, device=device)
         return cls(
-            load_network(source, device=device),
+            network,
             load_tokenizer(str(source)),
             classes,
             max_length,
             Certificate.load(file) if file.is_file() else None,
             None if setting is None else Setting.of(setting),
+            Learnt.load(source, network.backbone.model),
         )
 
 
