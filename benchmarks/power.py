@@ -24,7 +24,7 @@ import pandas as pd
 
 import riskfront as rf
 from benchmarks.adaptive_classifier import World, make_world
-from riskfront.evidence import Evidence
+from riskfront.evidence.evidence import Evidence
 from riskfront.methods import METHODS, Method
 
 OVERALL = (0.025, 0.05, 0.1)

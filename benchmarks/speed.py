@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 import riskfront as rf
-from riskfront import graphs, p_values, pareto
-from riskfront.fwer import Graphical
+from riskfront.statistics import fronts, graphs, p_values
+from riskfront.statistics.procedures import Graphical
 
 SHAPE = (18, 20, 18)
 EXAMPLES = 7_600
@@ -108,8 +108,8 @@ def measure() -> list[tuple[str, str, str]]:
     p = rng.random(6_480) ** 6 * 1e-3
     look_up = lambda: [p_values.of_sums("binomial", counts, np.array([[EXAMPLES]]), alpha) for alpha in ALPHAS]  # noqa: E731
     small = {
-        "front of 6,480 x 4": lambda: pareto.front(four),
-        "front of 100,000 x 3": lambda: pareto.front(three),
+        "front of 6,480 x 4": lambda: fronts.front(four),
+        "front of 100,000 x 3": lambda: fronts.front(three),
         "p-values of 6,480 settings for 8 alphas (look-up tables made anew)": lambda: (
             p_values._look_up_table.cache_clear(),
             look_up(),

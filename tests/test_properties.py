@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import riskfront as rf
-from riskfront import graphs, pareto
-from riskfront.evidence import Evidence
-from riskfront.fwer import FixedSequence, Graphical
-from riskfront.p_values import OF_SUMS
-from tests.tables import random_table
+from riskfront.evidence.evidence import Evidence
+from riskfront.statistics import fronts, graphs
+from riskfront.statistics.p_values import OF_SUMS
+from riskfront.statistics.procedures import FixedSequence, Graphical
+from tests.support.tables import random_table
 
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
@@ -109,7 +109,7 @@ def test_at_least_is_at_most_of_the_complement(seed: int, alpha: float, name: st
 @given(seeds, st.integers(1, 4), st.integers(1, 60))
 def test_the_front_dominates_everything_and_nothing_in_itself(seed: int, objectives: int, size: int) -> None:
     points = np.random.default_rng(seed).integers(0, 8, (size, objectives)).astype(float)
-    front = points[pareto.front(points)]
+    front = points[fronts.front(points)]
     assert all((front <= point).all(axis=1).any() for point in points)
     for point in front:
         assert not ((front <= point).all(axis=1) & (front < point).any(axis=1)).any()

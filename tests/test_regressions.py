@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront import p_values
-from riskfront.long_format import from_long, read_table
+from riskfront.reading.long_format import from_long, read_table
+from riskfront.statistics import p_values
 
 
 def table(n=400, settings=4, seed=0, **more):

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront import graphs
-from riskfront.evidence import Evidence
-from riskfront.fwer import FixedSequence, Graphical
+from riskfront.evidence.evidence import Evidence
 from riskfront.methods import METHODS
-from tests import reference as ref
-from tests.checks import too_many
-from tests.tables import random_table
+from riskfront.statistics import graphs
+from riskfront.statistics.procedures import FixedSequence, Graphical
+from tests.support import reference as ref
+from tests.support.checks import too_many
+from tests.support.tables import random_table
 
 TRIALS, DELTA = 4000, 0.1
 

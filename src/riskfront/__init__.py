@@ -4,8 +4,8 @@ import importlib
 from typing import Any
 
 from riskfront import experiment
-from riskfront.calibration import calibrate, certify, frontier
-from riskfront.certificate import Certificate
+from riskfront.calibration.calibration import calibrate, certify, frontier
+from riskfront.calibration.certificate import Certificate
 from riskfront.errors import (
     EvaluationError,
     InvalidInputError,
@@ -15,7 +15,7 @@ from riskfront.errors import (
     RiskfrontError,
     StoreError,
 )
-from riskfront.long_format import read_table
+from riskfront.losses.table import LossTable
 from riskfront.methods import (
     SGT,
     AlphaConstrained,
@@ -28,9 +28,11 @@ from riskfront.methods import (
     ParetoTesting,
     SplitFST,
 )
-from riskfront.problem import Limit, Objective, Problem
-from riskfront.space import Choice, Float, Int, Space
-from riskfront.table import LossTable
+from riskfront.problems.limits import Limit
+from riskfront.problems.objectives import Objective
+from riskfront.problems.problem import Problem
+from riskfront.reading.long_format import read_table
+from riskfront.spaces.space import Choice, Float, Int, Space
 from riskfront.version import __version__
 
 __all__ = [
@@ -78,14 +80,14 @@ __all__ = [
 
 # what stands on large libraries is loaded when it is first used
 _LATER = {
-    "LossStore": "riskfront.store",
-    "verify": "riskfront.verification",
+    "LossStore": "riskfront.stores.store",
+    "verify": "riskfront.verification.verification",
     "RiskControlledClassifier": "riskfront.estimators",
     "RiskControlledEstimator": "riskfront.estimators",
-    "evaluate": "riskfront.evaluation",
+    "evaluate": "riskfront.evaluation.evaluation",
     "plots": "riskfront.plots",
-    "tune": "riskfront.tuning",
-    "write_report": "riskfront.report",
+    "tune": "riskfront.tuning.tuning",
+    "write_report": "riskfront.reporting.page",
 }
 
 

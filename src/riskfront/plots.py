@@ -1,225 +1,25 @@
-"""Pictures with matplotlib. Every ``plot_*`` draws the plain values of its ``*_data`` and returns the axes."""
+"""Pictures with matplotlib: ``riskfront.plots``. The public door to ``riskfront.reporting.plots``."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import pandas as pd
-
-from riskfront.certificate import Certificate
-from riskfront.columns import known
-from riskfront.errors import MissingExtraError
-from riskfront.pictures import (
-    CERTIFIED,
-    CHOSEN,
-    EXPLORED,
-    FRONT,
-    TESTED,
-    Measure,
-    TestingPath,
-    TradeOff,
-    path_data,
-    tradeoff_data,
-)
-from riskfront.trials import (
+from riskfront.reporting.plots import (
     CostCurves,
     Histogram,
+    TestingPath,
+    TradeOff,
     ViolationBars,
     Violins,
     cost_curves_data,
+    path_data,
+    plot_cost_curves,
+    plot_path,
+    plot_risk_histogram,
+    plot_tradeoff,
+    plot_violations,
+    plot_violins,
     risk_histogram_data,
+    tradeoff_data,
     violation_bars_data,
     violins_data,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-#: Okabe and Ito: told apart by the colour-blind; lines and marks differ in shape too
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
-_LINES = ("-", "--", "-.", ":")
-_SHAPES = ("o", "s", "^", "D", "v", "P", "X", "*")
-_STYLES: dict[int, dict[str, Any]] = {
-    EXPLORED: {"marker": "o", "s": 10, "color": "#8f959c", "alpha": 0.5, "linewidths": 0},
-    FRONT: {"marker": "D", "s": 28, "facecolors": "none", "edgecolors": "#0072B2"},
-    TESTED: {"marker": "X", "s": 42, "color": "#D55E00", "linewidths": 0},
-    CERTIFIED: {"marker": "^", "s": 38, "color": "#009E73", "linewidths": 0},
-    CHOSEN: {"marker": "*", "s": 190, "color": "#E69F00", "edgecolors": "#1c2127", "linewidths": 0.8, "zorder": 5},
-}
-_DASHED: dict[str, Any] = {"color": "#1c2127", "linestyle": "--", "linewidth": 1}
-
-
-def plot_tradeoff(
-    certificate: Certificate, *, x: str | None = None, y: str | None = None, ax: Axes | None = None
-) -> Axes:
-    """All settings in two measures: explored, on the front, tested, certified, chosen.
-
-    Args:
-        x, y: names of objectives or limits; by default the first objective and the first limit.
-    """
-    data = tradeoff_data(certificate)
-    across, upwards = _measure(data, x, 0), _measure(data, y, _first_limit(data))
-    axes = _axes(ax)
-    for code, style in _STYLES.items():
-        rows = data.status == code
-        if rows.any():
-            label = f"{data.names[code]} ({data.counts[code]:,})"
-            axes.scatter(data.values[rows, across], data.values[rows, upwards], label=label, **style)
-    _limit_line(axes.axvline, data.measures[across])
-    _limit_line(axes.axhline, data.measures[upwards])
-    axes.set(xlabel=data.measures[across].label, ylabel=data.measures[upwards].label)
-    if data.thinned:
-        axes.set_title(f"{len(data.status):,} of {data.n_settings:,} settings shown", fontsize="small")
-    axes.legend(fontsize="small")
-    return axes
-
-
-def plot_path(certificate: Certificate, *, ax: Axes | None = None) -> Axes:
-    """p-values by step on a log scale, with delta, the levels, and where testing stopped."""
-    data = path_data(certificate)
-    axes = _axes(ax)
-    axes.axhline(data.delta, label=f"delta = {data.delta:g}", **_DASHED)
-    if data.level_varies:
-        axes.step(data.step, np.maximum(data.level, data.floor), where="mid", color="#0072B2", ls=":", label="level")
-    status = np.where(data.chosen, CHOSEN, np.where(data.certified, CERTIFIED, TESTED))
-    for code, label in ((TESTED, "failed"), (CERTIFIED, "passed"), (CHOSEN, "chosen")):
-        rows = status == code
-        if rows.any():
-            axes.scatter(data.step[rows], np.maximum(data.p_value[rows], data.floor), label=label, **_STYLES[code])
-    if data.stopped is not None:
-        axes.axvline(data.stopped, color="#D55E00", linestyle=":", label=f"stopped at step {data.stopped}")
-    axes.set(yscale="log", xlabel="step", ylabel="p-value", ylim=(data.floor / 2, 1.5))
-    axes.locator_params(axis="x", integer=True)
-    axes.legend(fontsize="small")
-    return axes
-
-
-def plot_risk_histogram(
-    results: pd.DataFrame,
-    column: str,
-    *,
-    alpha: Any = None,
-    limit: float | None = None,
-    bins: int = 30,
-    ax: Axes | None = None,
-) -> Axes:
-    """Trials by the held-out risk of the setting they chose, for each method, with the limit."""
-    data = risk_histogram_data(results, column, alpha=alpha, limit=limit, bins=bins)
-    axes = _axes(ax)
-    for index, (name, counts) in enumerate(zip(data.methods, data.counts, strict=True)):
-        axes.stairs(counts, data.edges, label=name, linewidth=1.8, **_style(index))
-    if data.limit is not None:
-        axes.axvline(data.limit, label=f"limit {data.limit:g}", **_DASHED)
-    axes.set(xlabel=data.column, ylabel="trials")
-    axes.legend(fontsize="small")
-    return axes
-
-
-def plot_violins(
-    results: pd.DataFrame, column: str, *, alpha: Any = None, limit: float | None = None, ax: Axes | None = None
-) -> Axes:
-    """The distribution of a risk or objective over trials, for each method."""
-    data = violins_data(results, column, alpha=alpha, limit=limit)
-    axes = _axes(ax)
-    for place, values in enumerate(data.values, start=1):
-        if len(values) > 1 and np.ptp(values) > 0:
-            drawn: Any = axes.violinplot(values, positions=[place], showmedians=True, widths=0.8)
-            drawn["bodies"][0].set_facecolor(PALETTE[(place - 1) % len(PALETTE)])
-            for line in ("cmedians", "cbars", "cmins", "cmaxes"):
-                drawn[line].set(color="#1c2127", linewidth=1)
-        else:
-            axes.plot([place] * len(values), values, "_", color="#1c2127", markersize=16)
-    if data.limit is not None:
-        axes.axhline(data.limit, label=f"limit {data.limit:g}", **_DASHED)
-        axes.legend(fontsize="small")
-    labels = [
-        name if share == 1 else f"{name}\n({100 * share:.0f} % certified)"
-        for name, share in zip(data.methods, data.certified, strict=True)
-    ]
-    _name_places(axes, labels, start=1)
-    axes.set(ylabel=data.column)
-    return axes
-
-
-def plot_violations(
-    results: pd.DataFrame,
-    *,
-    alpha: Any = None,
-    delta: float | None = None,
-    column: str = "violated",
-    ax: Axes | None = None,
-) -> Axes:
-    """How often each method broke a limit, with 95 % intervals and delta."""
-    data = violation_bars_data(results, alpha=alpha, delta=delta, column=column)
-    axes = _axes(ax)
-    places = np.arange(len(data.methods))
-    spread = np.maximum(np.stack([data.rate - data.low, data.high - data.rate]), 0.0)
-    broken = data.rate > (1.0 if data.delta is None else data.delta)
-    bars: Any = axes.bar(places, data.rate, yerr=spread, color=np.where(broken, "#D55E00", "#0072B2"), capsize=4)
-    for bar, above in zip(bars, broken, strict=True):
-        bar.set_hatch("//" if above else "")
-    if data.delta is not None:
-        axes.axhline(data.delta, label=f"delta = {data.delta:g}", **_DASHED)
-        axes.legend(fontsize="small")
-    _name_places(axes, list(data.methods))
-    axes.set(ylabel="trials that broke a limit", ylim=(0, None))
-    return axes
-
-
-def plot_cost_curves(results: pd.DataFrame, column: str, *, ax: Axes | None = None) -> Axes:
-    """The mean of a free objective against alpha, for each method, with 95 % bands."""
-    data = cost_curves_data(results, column)
-    axes = _axes(ax)
-    numeric = all(isinstance(alpha, int | float) for alpha in data.alphas)
-    places = np.array(data.alphas) if numeric else np.arange(len(data.alphas))
-    for index, name in enumerate(data.methods):
-        style, mean, error = _style(index), data.mean[index], data.error[index]
-        axes.plot(places, mean, marker=_SHAPES[index % len(_SHAPES)], markersize=5, label=name, **style)
-        axes.fill_between(places, mean - error, mean + error, color=style["color"], alpha=0.15, linewidth=0)
-    if not numeric:
-        _name_places(axes, [str(alpha) for alpha in data.alphas])
-    axes.set(xlabel="alpha", ylabel=data.column)
-    axes.legend(fontsize="small")
-    return axes
-
-
-def _axes(ax: Axes | None) -> Axes:
-    """The given axes, or those of a new figure."""
-    if ax is not None:
-        return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise MissingExtraError("matplotlib", "plots") from None
-    return plt.subplots(figsize=(6.6, 4.2), layout="constrained")[1]
-
-
-def _measure(data: TradeOff, name: str | None, default: int) -> int:
-    names = [measure.name for measure in data.measures]
-    return default if name is None else names.index(known(name, names, "objective or limit"))
-
-
-def _first_limit(data: TradeOff) -> int:
-    limited = [index for index, measure in enumerate(data.measures) if measure.limit is not None and index > 0]
-    return limited[0] if limited else min(1, len(data.measures) - 1)
-
-
-def _limit_line(draw: Any, measure: Measure) -> None:
-    if measure.limit is not None:
-        draw(measure.limit, **_DASHED)
-
-
-def _style(index: int) -> dict[str, Any]:
-    return {"color": PALETTE[index % len(PALETTE)], "linestyle": _LINES[index % len(_LINES)]}
-
-
-def _name_places(axes: Axes, names: list[str], start: int = 0) -> None:
-    turned = sum(map(len, names)) > 60
-    axes.set_xticks(
-        range(start, start + len(names)), names, rotation=30 if turned else 0, ha="right" if turned else "center"
-    )
-
 
 __all__ = [
     "CostCurves",

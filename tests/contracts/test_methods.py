@@ -6,7 +6,7 @@ import pytest
 
 import riskfront as rf
 from riskfront.methods import METHODS, make_method
-from tests.tables import grid_configs, random_table
+from tests.support.tables import grid_configs, random_table
 
 SAFEST = {"a": "low", "b": "low"}
 CASES = {name: make_method(name) for name in METHODS}

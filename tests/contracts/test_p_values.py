@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.evidence import Evidence
-from riskfront.p_values import NAMES
-from tests import worlds
-from tests.checks import too_many
-from tests.tables import table_of
+from riskfront.evidence.evidence import Evidence
+from riskfront.statistics.p_values import NAMES
+from tests.support import worlds
+from tests.support.checks import too_many
+from tests.support.tables import table_of
 
 N_SETTINGS, N = 2000, 250  # null settings are independent: one table holds 2,000 independent p-values
 LEVELS = (0.01, 0.05, 0.1, 0.2, 0.5)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from riskfront import graphs
-from riskfront.fwer import Bonferroni, FixedSequence, Graphical, Holm
-from tests.checks import too_many
+from riskfront.statistics import graphs
+from riskfront.statistics.procedures import Bonferroni, FixedSequence, Graphical, Holm
+from tests.support.checks import too_many
 
 M, DELTA, TRIALS = 12, 0.1, 3000
 

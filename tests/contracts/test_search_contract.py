@@ -7,7 +7,7 @@ import pytest
 
 from riskfront.errors import InvalidInputError
 from riskfront.search import LimitTarget, Search, make_search
-from riskfront.space import Choice, Float, Int, Space, config_id
+from riskfront.spaces.space import Choice, Float, Int, Space, config_id
 
 MIXED = Space.from_dict(
     {

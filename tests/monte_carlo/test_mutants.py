@@ -8,12 +8,14 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront import evidence, experiment, p_values
-from riskfront.fwer import FixedSequence
+from riskfront import experiment
+from riskfront.evidence import evidence
 from riskfront.methods import Plan
-from tests.monte_carlo.populations import POPULATIONS, SHAPE, Population
+from riskfront.statistics import p_values
+from riskfront.statistics.procedures import FixedSequence
 from tests.monte_carlo.test_validity import caught
-from tests.test_traps_of_p_values import kelly
+from tests.statistics.test_traps_of_p_values import kelly
+from tests.support.populations import POPULATIONS, SHAPE, Population
 
 pytestmark = pytest.mark.monte_carlo
 TRIALS = 600

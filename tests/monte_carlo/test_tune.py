@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import binom
 
 import riskfront as rf
-from riskfront import parts
 from riskfront.arrays import IntArray
+from riskfront.tuning import opt_test_parts
 
 ALPHA, DELTA, TRIALS, N_SETTINGS, N_EXAMPLES = 0.2, 0.1, 400, 25, 120
 
@@ -37,11 +37,11 @@ def test_false_certificates_are_rarer_than_delta() -> None:
 
 @pytest.mark.monte_carlo
 def test_the_check_catches_a_search_that_saw_the_test_examples(monkeypatch: pytest.MonkeyPatch) -> None:
-    split = parts.split_examples
+    split = opt_test_parts.split_examples
 
     def peeking(n: int, fraction: float, seed: int) -> tuple[IntArray, IntArray]:
         _, test = split(n, fraction, seed)
         return test, test
 
-    monkeypatch.setattr(parts, "split_examples", peeking)
+    monkeypatch.setattr(opt_test_parts, "split_examples", peeking)
     assert binom.sf(false_certificates() - 1, TRIALS, DELTA) < 1e-9

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from tests.checks import too_many
-from tests.monte_carlo.populations import CORNER, POPULATIONS, STEPS, Population
+from tests.support.checks import too_many
+from tests.support.populations import CORNER, POPULATIONS, STEPS, Population
 
 TRIALS = 1000
 METHODS = [

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.evidence import Evidence
-from riskfront.fwer import Bonferroni, FixedSequence
-from riskfront.splits import permutation
-from tests import reference as ref
-from tests.tables import random_table
+from riskfront.evidence.evidence import Evidence
+from riskfront.losses.splits import permutation
+from riskfront.statistics.procedures import Bonferroni, FixedSequence
+from tests.support import reference as ref
+from tests.support.tables import random_table
 
 ALPHA, DELTA = 0.12, 0.1
 LTT = rf.Problem([rf.Limit("error", at_most=ALPHA, p_value="hoeffding-simple")], ["cost"])

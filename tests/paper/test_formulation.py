@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront import pareto
-from riskfront.evidence import Evidence
-from tests import reference as ref
-from tests.tables import random_table
+from riskfront.evidence.evidence import Evidence
+from riskfront.statistics import fronts
+from tests.support import reference as ref
+from tests.support.tables import random_table
 
 ALPHAS = (0.12, 0.4)
 PROBLEM = rf.Problem(
@@ -60,7 +60,7 @@ def test_eq_constrained_opt() -> None:
 
 @pytest.mark.parametrize("objectives", [2, 3, 4])
 def test_eq_multi_obj_and_eq_pareto(objectives: int) -> None:
-    """Eq. (multi_obj), Eq. (pareto): the settings that no other dominates.
+    """Eq. (multi_obj), Eq. (fronts): the settings that no other dominates.
 
     The paper's dominance is strict in all objectives and keeps ties; ours is the standard one, so ours is a subset of
     the paper's front, and where no two settings tie in any objective they are the same."""
@@ -68,7 +68,7 @@ def test_eq_multi_obj_and_eq_pareto(objectives: int) -> None:
     with_ties, without = rng.integers(0, 5, (40, objectives)), rng.random((40, objectives))
     for points in (with_ties, without):
         paper = [i for i in range(40) if not any((points[j] < points[i]).all() for j in range(40))]
-        ours = pareto.front(points).tolist()
+        ours = fronts.front(points).tolist()
         assert ours == np.flatnonzero(ref.pareto_front(points.tolist())).tolist()
         assert set(ours) <= set(paper)
         assert points is with_ties or ours == paper

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront import p_values as pv
-from riskfront.decision import decide
-from riskfront.evidence import Evidence
-from tests import worlds
-from tests.checks import too_many
-from tests.tables import table_of
+from riskfront.calibration.decision import decide
+from riskfront.evidence.evidence import Evidence
+from riskfront.statistics import p_values as pv
+from tests.support import worlds
+from tests.support.checks import too_many
+from tests.support.tables import table_of
 
 DELTA, TRIALS = 0.1, 1000
 

@@ -18,7 +18,7 @@ from riskfront.transformers import (
     train_exit_heads,
     train_token_predictors,
 )
-from tests.transformers import tiny
+from tests.support import tiny_transformers as tiny
 
 torch.set_num_threads(1)
 

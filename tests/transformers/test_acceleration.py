@@ -27,8 +27,8 @@ from riskfront.transformers import (
     training,
 )
 from riskfront.transformers.training import known_classes
-from tests.test_cli import riskfront
-from tests.transformers import tiny
+from tests.cli.test_cli import riskfront
+from tests.support import tiny_transformers as tiny
 
 PROBLEM = rf.Problem([rf.Limit("accuracy_drop", at_most=0.1)], minimize="relative_cost")
 LIMIT = ["--limit", "accuracy_drop <= 0.1"]

@@ -20,8 +20,8 @@ from transformers import (
 
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import Backbone, Tokens, load_classifier
-from tests.transformers import tiny
-from tests.transformers.reference import without_heads
+from tests.support import tiny_transformers as tiny
+from tests.support.transformer_reference import without_heads
 
 BERT = (BertForSequenceClassification, BertConfig, {})
 ROBERTA = (RobertaForSequenceClassification, RobertaConfig, {"pad_token_id": 1, "type_vocab_size": 1})

@@ -23,8 +23,8 @@ from riskfront.transformers import (
     training,
 )
 from riskfront.transformers.backbone import quiet
-from tests.test_cli import riskfront
-from tests.transformers import tiny
+from tests.cli.test_cli import riskfront
+from tests.support import tiny_transformers as tiny
 
 FRAME = tiny.make_frame(60, 30)
 LIMIT = ["--limit", "error <= 0.2"]

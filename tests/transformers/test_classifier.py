@@ -10,8 +10,8 @@ import pytest
 import riskfront as rf
 from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
 from riskfront.transformers import AdaptiveClassifier, Network, PruningTrace, Setting
-from riskfront.tuning import tune
-from tests.transformers import tiny
+from riskfront.tuning.tuning import tune
+from tests.support import tiny_transformers as tiny
 
 TEXTS = tiny.make_frame(40, 9)["text"].tolist()
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.test_cli import riskfront
-from tests.transformers import tiny
+from tests.cli.test_cli import riskfront
+from tests.support import tiny_transformers as tiny
 
 N = 240
 LIMIT = ["--limit", "error <= 0.4", "--minimize", "flops"]

@@ -6,7 +6,7 @@ import pandas as pd
 from riskfront.transformers import split_texts
 from riskfront.transformers.content import digests, places
 from riskfront.transformers.texts import contents_learnt_from
-from tests.transformers import tiny
+from tests.support import tiny_transformers as tiny
 
 
 def test_white_space_case_and_compatible_characters_do_not_count() -> None:

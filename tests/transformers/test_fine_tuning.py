@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import Backbone, FineTuning, fine_tune
 from riskfront.transformers.head_training import cls_states
-from tests.transformers import tiny
+from tests.support import tiny_transformers as tiny
 
 
 def accuracies(early_layers: float) -> tuple[float, float]:

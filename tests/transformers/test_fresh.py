@@ -15,8 +15,8 @@ from riskfront.errors import InvalidInputError
 from riskfront.transformers import AdaptiveClassifier, Plan, TextParts, accelerate, labelled_texts, training
 from riskfront.transformers.fresh import ELSEWHERE, fresh_texts
 from riskfront.transformers.learnt import FILE, Learnt
-from tests.test_cli import Done, riskfront
-from tests.transformers import tiny
+from tests.cli.test_cli import Done, riskfront
+from tests.support import tiny_transformers as tiny
 
 LIMIT = ["--limit", "accuracy_drop <= 0.2", "--minimize", "flops"]
 FEW = ["--head-thresholds", 1, "--token-thresholds", 1, "--exit-thresholds", 3]

@@ -12,7 +12,7 @@ from riskfront.transformers.backbone import Packed
 from riskfront.transformers.head_training import cls_states, exit_losses, predictor_loss
 from riskfront.transformers.heads import ExitHeads, TokenPredictors, entropy, log_softmax_by_example
 from riskfront.transformers.network import Walk
-from tests.transformers.reference import small_network, softmax
+from tests.support.transformer_reference import small_network, softmax
 
 
 def test_exit_heads_see_the_cls_states_of_this_and_all_earlier_layers(network: Network, data: Any) -> None:

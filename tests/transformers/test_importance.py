@@ -8,7 +8,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, RobertaConfig, RobertaForSequenceClassification
 
 from riskfront.transformers import Backbone, Tokens, head_importance, token_importance
-from tests.transformers import tiny
+from tests.support import tiny_transformers as tiny
 
 N = 12
 

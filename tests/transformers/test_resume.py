@@ -25,7 +25,7 @@ from riskfront.transformers import (
     training,
 )
 from riskfront.transformers import trace as trace_module
-from tests.transformers import tiny
+from tests.support import tiny_transformers as tiny
 
 STUCK = """
 import sys, time

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from riskfront.transformers import Network, PruningTrace, Setting, token_importance
-from tests.transformers import reference, tiny
+from tests.support import tiny_transformers as tiny
+from tests.support import transformer_reference
 
 SIGNAL_IDS = range(len(tiny.SPECIAL), len(tiny.SPECIAL) + len(tiny.SIGNALS))
 
@@ -34,7 +35,7 @@ def test_pruning_half_of_the_tokens_keeps_the_signal(network: Network, traced: P
     kept_signal, kept_noise, chance = [], [], []
     for i in range(0, 200, 2):
         ids = traced.tokens.ids[i]
-        left = reference.run(network, traced.tokens, i, Setting(tau_token)).entered[1]
+        left = transformer_reference.run(network, traced.tokens, i, Setting(tau_token)).entered[1]
         signal = next(place for place, token in enumerate(ids) if token in SIGNAL_IDS)
         kept_signal.append(signal in left)
         noise = [place for place in range(1, len(ids)) if place != signal]

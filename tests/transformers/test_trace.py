@@ -11,7 +11,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.transformers import AdaptiveClassifier, Network, PruningTrace, Setting
 from riskfront.transformers.network import Walk
 from riskfront.transformers.trace import exit_layers
-from tests.transformers import reference
+from tests.support import transformer_reference
 
 TOKEN = (0.0, 0.01, 0.03, 0.05, 0.1, 0.3, 1.0)
 HEAD = (0.0, 0.1, 0.25, 0.5, 1.0)
@@ -26,11 +26,13 @@ def test_a_pass_is_the_plain_loop_through_the_modules_of_hugging_face(
 ) -> None:
     found = traced.passes(tau_token, tau_head)
     for i in range(0, 200, 14):
-        wanted = reference.run(network, traced.tokens, i, Setting(tau_token, tau_head))
+        wanted = transformer_reference.run(network, traced.tokens, i, Setting(tau_token, tau_head))
         assert found.tokens[i].tolist() == [len(entered) for entered in wanted.entered]
         np.testing.assert_allclose(found.probabilities[i], wanted.probabilities, atol=1e-4)
         for tau_layer in LAYER:
-            assert exit_layers(found.probabilities[[i]], tau_layer)[0] == reference.exit_layer(wanted, tau_layer)
+            assert exit_layers(found.probabilities[[i]], tau_layer)[0] == transformer_reference.exit_layer(
+                wanted, tau_layer
+            )
 
 
 def test_the_setting_without_pruning_is_the_model_itself(network: Network, traced: PruningTrace) -> None:
@@ -82,7 +84,7 @@ def test_cls_never_leaves_and_tokens_never_come_back(network: Network, traced: P
     for tau in TOKEN:
         assert (np.diff(traced.passes(tau, 0.0).tokens, axis=1) <= 0).all()
         for i in range(0, 200, 40):
-            entered = reference.run(network, traced.tokens, i, Setting(tau)).entered
+            entered = transformer_reference.run(network, traced.tokens, i, Setting(tau)).entered
             for before, after in itertools.pairwise(entered):
                 assert after[0] == 0
                 assert set(after) <= set(before)
@@ -94,7 +96,7 @@ def test_exit_is_at_the_first_layer_below_the_threshold() -> None:
     assert exit_layers(probabilities, 0.5).tolist() == [2, 4, 1, 4]
     assert exit_layers(probabilities, 0.0).tolist() == [4, 4, 4, 4]
     assert exit_layers(probabilities, 2.0).tolist() == [1, 1, 1, 1]
-    exactly = reference.entropy(np.array(sure))
+    exactly = transformer_reference.entropy(np.array(sure))
     assert exit_layers(probabilities, exactly * (1 - 1e-12)).tolist() == [4, 4, 4, 4], "below, not at, the threshold"
 
 
@@ -114,9 +116,9 @@ def test_columns_by_their_definitions(network: Network, wild: PruningTrace, sett
     kept = (network.head_scores >= setting.tau_head).sum(axis=1)
     seen = set()
     for row, i in enumerate(chosen):
-        full = reference.run(network, wild.tokens, i, Setting()).probabilities[-1]
-        found = reference.run(network, wild.tokens, i, setting)
-        last = reference.exit_layer(found, setting.tau_layer)
+        full = transformer_reference.run(network, wild.tokens, i, Setting()).probabilities[-1]
+        found = transformer_reference.run(network, wild.tokens, i, setting)
+        last = transformer_reference.exit_layer(found, setting.tau_layer)
         answer = found.probabilities[last - 1]
         label = wild.labels[i]
         drop = int(full.argmax() == label) - int(answer.argmax() == label)

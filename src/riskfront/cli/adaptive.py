@@ -11,8 +11,8 @@ from riskfront.cli.adaptive_options import GridOptions, RowOptions, SearchOption
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import Json, Out, Seed, must_be_writable, show
 from riskfront.errors import InvalidInputError
-from riskfront.files import write_text
-from riskfront.terminal import make_console
+from riskfront.reporting.terminal import make_console
+from riskfront.runtime.files import write_text
 
 if TYPE_CHECKING:
     from riskfront.transformers import AdaptiveClassifier, Plan, TextParts, Trained
@@ -86,7 +86,7 @@ def trace(
     device: Device = "",
 ) -> int:
     """Trace every setting of a trained classifier on the calibration rows, into a store of losses."""
-    from riskfront.store import write_notes
+    from riskfront.stores.store import write_notes
     from riskfront.transformers import Plan
     from riskfront.transformers.acceleration import thresholds_of, trace_of
     from riskfront.transformers.fresh import fresh_texts

@@ -28,8 +28,8 @@ from riskfront.cli.options import (
     show,
 )
 from riskfront.errors import InvalidInputError, StoreError
-from riskfront.outcome import said
-from riskfront.terminal import make_console
+from riskfront.evaluation.outcome import said
+from riskfront.reporting.terminal import make_console
 
 TaskFile = Annotated[
     str,
@@ -139,7 +139,7 @@ def evaluate(
 
 def demo(out_dir: Annotated[Path, typer.Option(help="Directory for the results.")] = Path("demo-output")) -> int:
     """A real cascade on real data, from training to a certificate, in under half a minute."""
-    from riskfront.demo import run_demo  # trains models with scikit-learn
+    from riskfront.cli.demo import run_demo  # trains models with scikit-learn
 
     return run_demo(out_dir, make_console())
 

@@ -12,13 +12,13 @@ from typing import Annotated
 import typer
 
 import riskfront as rf
-from riskfront import files
 from riskfront.errors import InvalidInputError
-from riskfront.layout import Layout
-from riskfront.long_format import read_table
 from riskfront.methods import METHODS
-from riskfront.p_values import NAMES
-from riskfront.terminal import make_console, show_certificate
+from riskfront.reading.column_roles import Layout
+from riskfront.reading.long_format import read_table
+from riskfront.reporting.terminal import make_console, show_certificate
+from riskfront.runtime import files
+from riskfront.statistics.p_values import NAMES
 
 TableFile = Annotated[
     str,

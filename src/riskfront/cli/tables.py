@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 
 import riskfront as rf
-from riskfront import files
-from riskfront.certificate import NEVER_GUARANTEED
+from riskfront.calibration.certificate import NEVER_GUARANTEED
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import (
     Json,
@@ -31,8 +30,9 @@ from riskfront.cli.options import (
     show,
 )
 from riskfront.methods import METHODS
-from riskfront.sources import is_store, notes_of
-from riskfront.terminal import make_console, show_frame, show_table
+from riskfront.reading.sources import is_store, notes_of
+from riskfront.reporting.terminal import make_console, show_frame, show_table
+from riskfront.runtime import files
 
 
 @grouped

@@ -15,15 +15,16 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from riskfront import columns
 from riskfront.arrays import Array
-from riskfront.calibration import calibrate
-from riskfront.certificate import Certificate
-from riskfront.columns import Groups
+from riskfront.calibration.calibration import calibrate
+from riskfront.calibration.certificate import Certificate
 from riskfront.errors import InvalidInputError, NotCertifiedWarning
+from riskfront.losses.groups import Groups, as_groups
+from riskfront.losses.table import LossTable
 from riskfront.methods import Method
-from riskfront.problem import Limit, Objective, Problem
-from riskfront.table import LossTable
+from riskfront.problems.limits import Limit
+from riskfront.problems.objectives import Objective
+from riskfront.problems.problem import Problem
 
 Limits = str | Limit | Sequence[str | Limit]
 Objectives = str | Sequence[str | Objective]
@@ -163,7 +164,7 @@ def groups_by_name(groups: Any, n: int) -> dict[str, Groups]:
     if groups is None:
         return {}
     by_name = groups if isinstance(groups, Mapping | pd.DataFrame) else {"group": groups}
-    return {str(name): columns.groups(str(name), by_name[name], n) for name in by_name}
+    return {str(name): as_groups(str(name), by_name[name], n) for name in by_name}
 
 
 def refuse(metadata: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from numbers import Number
 from typing import Any
 
@@ -10,21 +9,19 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_consistent_length, column_or_1d, get_tags, indexable
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from riskfront.arrays import Array, FloatArray, IntArray
-from riskfront.columns import Groups, plain
+from riskfront.arrays import Array, FloatArray
 from riskfront.errors import InvalidInputError
 from riskfront.estimators import thresholds as rule
 from riskfront.estimators.calibrated import CalibratedModel, Limits, Objectives, groups_by_name, refuse
+from riskfront.estimators.classifier_table import checked_examples, classifier_table, listed_classes, probabilities_of
+from riskfront.losses.table import LossTable
+from riskfront.losses.values import plain
 from riskfront.methods import Method
-from riskfront.problem import Problem
-from riskfront.table import LossTable
-
-_ROUNDING = 1e-3  # by which probabilities in half precision may leave [0, 1]
+from riskfront.problems.problem import Problem
 
 
 def _has_two_classes(classifier: Any) -> bool:
@@ -134,7 +131,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
         """
         refuse(metadata)
         problem, seed = self._problem(), self._seed()
-        X, y = _examples(X, y, type(self).__name__)
+        X, y = checked_examples(X, y, type(self).__name__)
         if not hasattr(self.estimator, "predict_proba"):
             raise InvalidInputError(
                 f"estimator must have predict_proba; got {type(self.estimator).__name__}. "
@@ -144,7 +141,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
         classes = np.asarray(model.classes_) if hasattr(model, "classes_") else np.unique(y)
         label = self._chosen_abstain_label(classes)
         offered, positive = self._offered(classes, problem), self._positive(classes)
-        table = _table(_probabilities(model, X, classes), y, classes, problem, offered, positive, kept)
+        table = classifier_table(probabilities_of(model, X, classes), y, classes, problem, offered, positive, kept)
         self._certify(model, table, problem, seed)
         self.classes_, self.abstain_label_, self._at_positive, self._tried = classes, label, positive, offered
         return self
@@ -152,15 +149,15 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
     def loss_table(self, X: Any, y: Any, groups: Any = None) -> LossTable:
         """What every setting loses on every example: the table that ``fit`` calibrates on, say to verify its certificate."""
         check_is_fitted(self, "certificate_")
-        X, y = _examples(X, y, type(self).__name__)
-        probabilities, more = _probabilities(self.estimator_, X, self.classes_), groups_by_name(groups, len(y))
+        X, y = checked_examples(X, y, type(self).__name__)
+        probabilities, more = probabilities_of(self.estimator_, X, self.classes_), groups_by_name(groups, len(y))
         problem = self.certificate_.problem
-        return _table(probabilities, y, self.classes_, problem, self._tried, self._at_positive, more)
+        return classifier_table(probabilities, y, self.classes_, problem, self._tried, self._at_positive, more)
 
     def predict(self, X: Any) -> Array:
         """The class of each example, and ``abstain_label_`` where there is no answer."""
         config = self._certified_config()
-        probabilities = _probabilities(self.estimator_, X, self.classes_)
+        probabilities = probabilities_of(self.estimator_, X, self.classes_)
         said = rule.answers(probabilities, config.get("threshold"), self._at_positive)
         if not config["abstain"]:
             return self.classes_[said.classes]
@@ -171,13 +168,13 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
     def predict_proba(self, X: Any) -> FloatArray:
         """(n, classes): the model's probabilities, unchanged."""
         check_is_fitted(self, "certificate_")
-        return _probabilities(self.estimator_, X, self.classes_)
+        return probabilities_of(self.estimator_, X, self.classes_)
 
     @available_if(_has_two_classes)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> FloatArray:
         """(n,), for two classes: above 0 for the second class, below for the first; no answer within 2 ``abstain`` - 1 of 0."""
         config = self._certified_config()
-        q = rule.tilt(_probabilities(self.estimator_, X, self.classes_)[:, self._at_positive], config["threshold"])
+        q = rule.tilt(probabilities_of(self.estimator_, X, self.classes_)[:, self._at_positive], config["threshold"])
         return 2 * q - 1 if self._at_positive == 1 else 1 - 2 * q
 
     def __sklearn_tags__(self) -> Any:
@@ -207,7 +204,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
             raise InvalidInputError(f"pos_label is for two classes; the model has {len(classes)}. Leave pos_label out.")
         found = np.flatnonzero(pd.Index(classes) == self.pos_label)
         if len(found) == 0:
-            raise InvalidInputError(f"pos_label must be one of {_listed(classes)}; got {self.pos_label!r}.")
+            raise InvalidInputError(f"pos_label must be one of {listed_classes(classes)}; got {self.pos_label!r}.")
         return int(found[0])
 
     def _chosen_abstain_label(self, classes: Array) -> Any:
@@ -225,81 +222,6 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
         return min(known) - 1 if -1 in known else -1
 
 
-def _examples(X: Any, y: Any, name: str) -> tuple[Any, Array]:
-    if y is None:
-        raise InvalidInputError(f"{name} requires y to be passed, but the target y is None.")
-    y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
-    (X,) = indexable(X)
-    check_consistent_length(X, y)
-    return X, y
-
-
-def _table(
-    probabilities: FloatArray,
-    y: Array,
-    classes: Array,
-    problem: Problem,
-    offered: tuple[list[float] | None, list[float]],
-    positive: int,
-    more_groups: Mapping[str, Groups],
-) -> LossTable:
-    truth, two = _positions(y, classes), len(classes) == 2
-    groups: dict[str, Any] = {"label": y}
-    if two:
-        groups |= {"positive": truth == positive, "negative": truth != positive}
-    losses = [*rule.COMMON, *(rule.TWO_CLASSES if two else ())]
-    for name in more_groups.keys() & {*groups, *losses}:
-        raise InvalidInputError(f"a group must not be called '{name}', which has a meaning here. Rename it.")
-    groups |= more_groups
-    _check_labels(problem, truth, classes)
-    names = _named(problem, losses, list(groups))
-    return LossTable(rule.settings(*offered), rule.outcomes(probabilities, truth, *offered, positive, names), groups)
-
-
-def _probabilities(model: Any, X: Any, classes: Array) -> FloatArray:
-    probabilities = np.asarray(model.predict_proba(X))
-    if probabilities.ndim != 2 or probabilities.shape[1] != len(classes):
-        raise InvalidInputError(
-            f"predict_proba must return one column for each of {len(classes)} classes; got shape {probabilities.shape}."
-        )
-    if not np.isfinite(probabilities).all():
-        raise InvalidInputError("predict_proba must return finite numbers; got nan or infinity.")
-    low, high = probabilities.min(initial=0), probabilities.max(initial=0)
-    if low < -_ROUNDING or high > 1 + _ROUNDING:
-        raise InvalidInputError(
-            f"predict_proba must return probabilities, from 0 to 1; got {low:g} to {high:g}. Divide per cent by 100; turn "
-            "scores into probabilities, with scikit-learn's CalibratedClassifierCV say."
-        )
-    return probabilities
-
-
-def _positions(y: Array, classes: Array) -> IntArray:
-    """The position of each label among the classes; as in scikit-learn, False and True are 0 and 1."""
-    numbers = [values.astype(np.int64) if values.dtype.kind == "b" else values for values in (classes, y)]
-    found = pd.Index(numbers[0]).get_indexer(pd.Index(numbers[1]))
-    if (found < 0).any():
-        strange = plain(y[int(np.argmax(found < 0))])
-        raise InvalidInputError(f"y must hold only classes of the model, {_listed(classes)}; got {strange!r}.")
-    return found.astype(np.int64)
-
-
-def _check_labels(problem: Problem, truth: IntArray, classes: Array) -> None:
-    """A limit in every class says nothing of a class without examples."""
-    absent = np.setdiff1d(np.arange(len(classes)), truth)
-    if absent.size and any(limit.per == "label" for limit in problem.limits):
-        raise InvalidInputError(
-            f"a limit per label needs examples of every class of the model; y has none of {_listed(classes[absent])}."
-        )
-
-
-def _named(problem: Problem, losses: list[str], groups: list[str]) -> list[str]:
-    """The losses that the problem mentions: only these are computed."""
-    problem.check_names(losses, groups)
-    used = {name for term in problem.terms for name in (term.loss, term.given)}
-    return [name for name in losses if name in used]
-
-
 def _tells_classes_apart(problem: Problem) -> bool:
     used = {name for term in problem.terms for name in (term.loss, term.per, term.given)}
     return not used <= {*rule.COMMON, None}
@@ -310,8 +232,3 @@ def _with_label(classes: Array, label: Any) -> Array:
     end = np.asarray([label])
     same_kind = (classes.dtype.kind in "biuf" and end.dtype.kind in "biuf") or classes.dtype.kind == end.dtype.kind
     return np.append(classes, end) if same_kind else np.append(classes.astype(object), np.array([label], dtype=object))
-
-
-def _listed(classes: Array) -> str:
-    shown = ", ".join(repr(plain(value)) for value in classes[:10])
-    return shown + (", ..." if len(classes) > 10 else "")

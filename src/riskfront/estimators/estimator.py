@@ -11,13 +11,14 @@ from sklearn.utils import check_consistent_length, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from riskfront import columns
 from riskfront.arrays import Array
-from riskfront.columns import Groups
 from riskfront.errors import InvalidInputError
 from riskfront.estimators.calibrated import CalibratedModel, Limits, Objectives, groups_by_name, refuse
+from riskfront.losses.groups import Groups
+from riskfront.losses.settings import as_settings
+from riskfront.losses.table import LossTable
+from riskfront.losses.values import plain
 from riskfront.methods import Method
-from riskfront.table import LossTable
 
 Config = dict[str, Any]
 
@@ -151,7 +152,7 @@ class RiskControlledEstimator(CalibratedModel):
         n = _num_samples(X)
         rows: list[dict[str, Array]] = []
         for config in frame.to_dict("records"):
-            setting = {str(name): columns.plain(value) for name, value in config.items()}
+            setting = {str(name): plain(value) for name, value in config.items()}
             try:
                 # each function gets a setting of its own: it may be one that takes it apart
                 found = self.losses(y, self.predict_with(model, dict(setting), X), dict(setting))
@@ -173,7 +174,7 @@ class RiskControlledEstimator(CalibratedModel):
             raise InvalidInputError(
                 f"configs must be a list of dictionaries, a data frame or a Space; got {type(configs).__name__}."
             )
-        return columns.settings(configs if isinstance(configs, pd.DataFrame) else list(configs))
+        return as_settings(configs if isinstance(configs, pd.DataFrame) else list(configs))
 
 
 def _checked(found: Any, setting: Config, n: int, names: list[str] | None) -> dict[str, Array]:

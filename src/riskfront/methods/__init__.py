@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from riskfront.columns import known
 from riskfront.errors import InvalidInputError
+from riskfront.losses.values import known
 from riskfront.methods.all_settings import AlphaConstrained, AlphaDeltaConstrained, BonferroniTesting, HolmTesting
 from riskfront.methods.grids import SGT, Fallback, LowRiskPath
 from riskfront.methods.pareto_testing import ParetoTesting

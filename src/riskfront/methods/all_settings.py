@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskfront.fwer import Bonferroni, Holm, Uncorrected
+from riskfront.losses.table import LossTable
 from riskfront.methods.plan import Plan
-from riskfront.problem import Problem
-from riskfront.table import LossTable
+from riskfront.problems.problem import Problem
+from riskfront.statistics.procedures import Bonferroni, Holm, Uncorrected
 
 
 @dataclass(frozen=True, slots=True)

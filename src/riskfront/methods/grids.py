@@ -8,15 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskfront import graphs
 from riskfront.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.evidence import Evidence
-from riskfront.fwer import FixedSequence, Graphical
-from riskfront.grid import Grid
+from riskfront.evidence.evidence import Evidence
+from riskfront.losses.table import LossTable
 from riskfront.methods.plan import Plan, check_fraction
-from riskfront.problem import Problem
-from riskfront.table import LossTable
+from riskfront.problems.problem import Problem
+from riskfront.spaces.grid import Grid
+from riskfront.statistics import graphs
+from riskfront.statistics.procedures import FixedSequence, Graphical
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskfront import pareto
 from riskfront.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.evidence import Evidence
-from riskfront.fwer import FixedSequence
+from riskfront.evidence.evidence import Evidence
+from riskfront.losses.table import LossTable
 from riskfront.methods.plan import Plan, check_fraction
-from riskfront.problem import Problem
-from riskfront.table import LossTable
+from riskfront.problems.problem import Problem
+from riskfront.statistics import fronts
+from riskfront.statistics.procedures import FixedSequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ParetoTesting:
         rows, risks, objectives = found.rows, found.risks, found.objectives
         p_opt = evidence.combined(rows)
         if self.prune and len(problem.limits) > 1:
-            kept = pareto.front(np.column_stack([p_opt, objectives]), keep_duplicates=False)
+            kept = fronts.front(np.column_stack([p_opt, objectives]), keep_duplicates=False)
             rows, risks, p_opt = rows[kept], risks[kept], p_opt[kept]
         # p-values of very safe settings underflow to ties; the excess risk goes on ordering them
         return Plan(self, opt, rows[np.lexsort((evidence.excess_of(risks), p_opt))], FixedSequence())
@@ -58,8 +58,8 @@ class ParetoTesting:
     def _front(self, evidence: Evidence) -> _Front:
         risks, objectives = evidence.risks(), evidence.objectives()
         values = np.hstack([risks, objectives])
-        rows = pareto.front(values, keep_duplicates=False)
-        rows = rows[pareto.thin(values[rows], self.max_settings)]
+        rows = fronts.front(values, keep_duplicates=False)
+        rows = rows[fronts.thin(values[rows], self.max_settings)]
         return _Front(rows, risks[rows], objectives[rows])
 
 

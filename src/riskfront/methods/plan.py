@@ -9,9 +9,9 @@ import numpy as np
 
 from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.fwer import Procedure
-from riskfront.problem import Problem
-from riskfront.table import LossTable
+from riskfront.losses.table import LossTable
+from riskfront.problems.problem import Problem
+from riskfront.statistics.procedures import Procedure
 
 
 @dataclass(frozen=True, slots=True, eq=False)

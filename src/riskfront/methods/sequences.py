@@ -7,15 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from riskfront import pareto
 from riskfront.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.evidence import Evidence
-from riskfront.fwer import FixedSequence
+from riskfront.evidence.evidence import Evidence
+from riskfront.losses.splits import permutation
+from riskfront.losses.table import LossTable
 from riskfront.methods.plan import Plan, check_fraction
-from riskfront.problem import Problem
-from riskfront.splits import permutation
-from riskfront.table import LossTable
+from riskfront.problems.problem import Problem
+from riskfront.statistics import fronts
+from riskfront.statistics.procedures import FixedSequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,5 +88,5 @@ class ConstrainedPath:
         excess = evidence.excess()
         feasible = np.flatnonzero(excess < 0)
         values = np.column_stack([excess, evidence.objectives()])[feasible]
-        rows = feasible[pareto.front(values, keep_duplicates=False)]
+        rows = feasible[fronts.front(values, keep_duplicates=False)]
         return Plan(self, opt, rows[np.argsort(excess[rows], kind="stable")], FixedSequence())

@@ -26,16 +26,16 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from riskfront.dimensions import plain
 from riskfront.errors import InvalidInputError
 from riskfront.search.grid import GridSearch
-from riskfront.search.guided import GuidedSearch
+from riskfront.search.guided.region import LimitTarget, Region
+from riskfront.search.guided.strategy import GuidedSearch
 from riskfront.search.optuna import OptunaSearch
 from riskfront.search.parego import ParEGOSearch
 from riskfront.search.protocol import Remembering, Search
 from riskfront.search.random import RandomSearch
-from riskfront.search.region import LimitTarget, Region
-from riskfront.space import Space
+from riskfront.spaces.dimensions import plain
+from riskfront.spaces.space import Space
 
 __all__ = [
     "STRATEGIES",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from riskfront.search.ledger import Ledger
-from riskfront.space import Choice, Config, Float, Space
+from riskfront.spaces.space import Choice, Config, Float, Space
 
 _LISTED = 1_000_000  # the order of larger grids is not written down
 

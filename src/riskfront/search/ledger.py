@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from riskfront.dimensions import plain
 from riskfront.errors import InvalidInputError
-from riskfront.space import Config, Space, config_id
+from riskfront.spaces.dimensions import plain
+from riskfront.spaces.space import Config, Space, config_id
 
 _RANDOM_TRIES = 100
 _LARGEST = 1e150  # told numbers are cut to this size: models square them

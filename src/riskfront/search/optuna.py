@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from riskfront.dimensions import Dimension, Float, Int
 from riskfront.errors import InvalidInputError, MissingExtraError, StoreError
 from riskfront.search.ledger import Ledger, startup_size
 from riskfront.search.quiet import quiet
 from riskfront.search.random import RandomSearch
-from riskfront.space import Config, Space, config_id
+from riskfront.spaces.dimensions import Dimension, Float, Int
+from riskfront.spaces.space import Config, Space, config_id
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

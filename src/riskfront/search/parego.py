@@ -10,7 +10,7 @@ import joblib
 from riskfront.errors import MissingExtraError
 from riskfront.search.ledger import Ledger, startup_size
 from riskfront.search.quiet import quiet
-from riskfront.space import Config, Dimension, Float, Int, Space, config_id
+from riskfront.spaces.space import Config, Dimension, Float, Int, Space, config_id
 
 if TYPE_CHECKING:
     from smac.runhistory import TrialInfo

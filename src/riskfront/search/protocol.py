@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
-from riskfront.space import Config
+from riskfront.spaces.space import Config
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.stats import qmc
 
 from riskfront.search.ledger import Ledger
-from riskfront.space import Config, Space
+from riskfront.spaces.space import Config, Space
 
 _BLOCK = 64  # a power of two, which keeps Sobol points balanced
 _DUPLICATES_IN_A_ROW = 100

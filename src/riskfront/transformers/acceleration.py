@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from riskfront.errors import InvalidInputError
-from riskfront.evidence import Evidence
+from riskfront.evidence.evidence import Evidence
+from riskfront.losses.table import LossTable
 from riskfront.methods import Method, make_method
-from riskfront.problem import Problem
+from riskfront.problems.problem import Problem
 from riskfront.search import STRATEGIES, Search
-from riskfront.table import LossTable
 from riskfront.transformers.classifier import AdaptiveClassifier
 from riskfront.transformers.fresh import fresh_texts
 from riskfront.transformers.learnt import Learnt
@@ -23,7 +23,7 @@ from riskfront.transformers.texts import LabelledTexts, TextParts, contents_lear
 from riskfront.transformers.thresholds import Thresholds, make_thresholds
 from riskfront.transformers.trace import PruningTrace
 from riskfront.transformers.training import Trained, Training, train
-from riskfront.tuning import tune
+from riskfront.tuning.tuning import tune
 
 BINARY = ("accuracy_drop_clipped", "error", "answered")
 COLUMNS = ("accuracy_drop", "accuracy_drop_clipped", "error", "relative_cost", "flops", "answered", "confidence")

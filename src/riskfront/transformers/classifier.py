@@ -15,9 +15,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from riskfront.arrays import Array, IntArray
-from riskfront.certificate import Certificate
+from riskfront.calibration.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
-from riskfront.files import write_text
+from riskfront.runtime.files import write_text
 from riskfront.transformers.backbone import Backbone, load_classifier, pick_device, quiet
 from riskfront.transformers.heads import ExitHeads, TokenPredictors, entropy
 from riskfront.transformers.learnt import FILE, Learnt

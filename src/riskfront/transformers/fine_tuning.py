@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.progress import ProgressBar
+from riskfront.runtime.progress import ProgressBar
 from riskfront.transformers.tokens import Tokens
 
 

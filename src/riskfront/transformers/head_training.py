@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.progress import ProgressBar
+from riskfront.runtime.progress import ProgressBar
 from riskfront.transformers.backbone import Backbone, Packed
 from riskfront.transformers.heads import ExitHeads, TokenPredictors, log_softmax_by_example
 from riskfront.transformers.importance import token_importance

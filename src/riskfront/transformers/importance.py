@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from riskfront.arrays import Array, IntArray
-from riskfront.progress import ProgressBar
+from riskfront.runtime.progress import ProgressBar
 from riskfront.transformers.backbone import Backbone
 from riskfront.transformers.tokens import Tokens
 

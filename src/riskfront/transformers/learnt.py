@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from riskfront.errors import StoreError
-from riskfront.files import written_whole
+from riskfront.runtime.files import written_whole
 from riskfront.transformers.content import SIZE
 
 FILE = "learnt_from.safetensors"

@@ -11,7 +11,7 @@ import torch
 
 from riskfront.arrays import Array
 from riskfront.errors import InvalidInputError
-from riskfront.space import Choice, Space
+from riskfront.spaces.space import Choice, Space
 from riskfront.transformers.heads import entropy
 from riskfront.transformers.network import Network, Walk
 from riskfront.transformers.tokens import Tokens

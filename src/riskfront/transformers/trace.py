@@ -17,8 +17,8 @@ from safetensors.numpy import load_file, save_file
 
 from riskfront.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError, StoreError
-from riskfront.files import written_whole
-from riskfront.progress import ProgressBar
+from riskfront.runtime.files import written_whole
+from riskfront.runtime.progress import ProgressBar
 from riskfront.transformers.cost import flops, relative_cost
 from riskfront.transformers.network import Network, Walk
 from riskfront.transformers.setting import Setting
@@ -164,7 +164,7 @@ class PruningTrace:
 
     def fill(self, store: str | os.PathLike[str], configs: Iterable[Mapping[str, Any]]) -> Any:
         """Write every setting into a LossStore, which `rf.calibrate` and the commands read; a killed run goes on."""
-        from riskfront.evaluation import evaluate
+        from riskfront.evaluation.evaluation import evaluate
 
         return evaluate(
             self.losses, self.examples, list(configs), store=store, groups=self.groups, bounds=self.bounds, n_jobs=1

@@ -1,0 +1,204 @@
+"""calibrate, certify, frontier: from a table and a problem to a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from riskfront.arrays import Array, FloatArray, IntArray
+from riskfront.calibration.certificate import Certificate
+from riskfront.calibration.decision import Decision, decide
+from riskfront.calibration.diagnosis import diagnose
+from riskfront.errors import InvalidInputError
+from riskfront.evidence.evidence import Evidence
+from riskfront.losses.table import LossTable
+from riskfront.methods import Method, Plan, make_method, parameters
+from riskfront.problems.problem import Problem
+from riskfront.reading.sources import Data, as_table, notes_of
+from riskfront.version import __version__
+
+
+def calibrate(table: Data, problem: Problem, *, method: str | Method = "pareto-testing", seed: int = 0) -> Certificate:
+    """Split the examples, plan on one part, test on the other, and certify.
+
+    Args:
+        table: the losses of all settings: a LossTable, a LossStore, or the path of a file or store.
+        problem: limits, objectives and delta.
+        method: a method or its name.
+        seed: of the random split into opt and test examples.
+    """
+    notes = notes_of(table)
+    chosen, table = make_method(method), as_table(table, problem)
+    opt, test = table.split(chosen.opt_fraction, seed=seed)
+    plan = chosen.plan(opt, problem)
+    return replace(_certificate(plan, test, problem), seed=seed, data_sha256=table.sha256, notes=notes)
+
+
+def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
+    """Test the settings of a plan on data that had no part in making it.
+
+    Args:
+        plan: from ``method.plan(opt, problem)``.
+        test: losses of at least the planned settings on the test examples.
+        problem: the same problem.
+    """
+    if test.n_examples == 0:
+        raise InvalidInputError("testing needs at least one example; the test part has none.")
+    if plan.method.opt_fraction > 0 and test.shares_examples(plan.opt):
+        raise InvalidInputError(
+            "the test examples must have had no part in the plan; some of them are opt examples too. "
+            "Split the table first: opt, test = table.split(method.opt_fraction)."
+        )
+    certificate = _certificate(plan, test, problem)
+    # losses that are evaluated on demand stay unevaluated where no test needed them
+    return certificate if test.at_once is not None else replace(certificate, data_sha256=test.sha256)
+
+
+def _certificate(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
+    # a group that only the opt data has seen must hold too: without test examples it cannot be certified
+    evidence = Evidence(problem, test if test.same_settings(plan.opt) else test.with_groups_of(plan.opt))
+    decision = decide(plan, evidence)
+    test.check(decision.rows)  # sums of a store may have been taken in passing, but a guarantee rests on these
+    columns = _setting_columns(test, problem)
+    return Certificate(
+        problem=problem,
+        method=plan.method.name,
+        parameters=parameters(plan.method),
+        guaranteed=plan.method.guaranteed,
+        n_opt=plan.opt.n_examples,
+        n_test=test.n_examples,
+        seed=None,
+        data_sha256="",
+        version=__version__,
+        setting_columns=columns,
+        path=_path(evidence, decision, columns),
+        bounds=_bounds(evidence, decision),
+        explored=_explored(plan, problem, columns),
+        diagnosis=None if decision.certified.any() else diagnose(plan, evidence, decision),
+        loss_bounds={t.limit.loss: (t.low, t.high) for t in evidence.tests if t.limit.quantile is None},
+    )
+
+
+def frontier(
+    table: Data,
+    problem: Problem,
+    alphas: Sequence[float | Sequence[float]],
+    *,
+    method: str | Method = "pareto-testing",
+    seed: int = 0,
+) -> pd.DataFrame:
+    """The calibrated Pareto frontier: the chosen settings for a whole list of alphas, as one data frame.
+
+    Each alpha goes to the first limit (a tuple: one for each limit). All share one split and its sums. The guarantee holds
+    for an alpha that was fixed before looking; choosing an alpha from the outcome is not covered.
+    """
+    if len(alphas) == 0:
+        raise InvalidInputError("a frontier must have at least one alpha; got none.")
+    planner = make_method(method)
+    opt, test = as_table(table, problem).split(planner.opt_fraction, seed=seed)
+    rows = []
+    for alpha in alphas:
+        stricter = problem.at(alpha)
+        evidence = Evidence(stricter, test)
+        decision = decide(planner.plan(opt, stricter), evidence)
+        frame = _path(evidence, decision, _setting_columns(test, stricter, ("alpha", "n_certified")))
+        frame = frame[frame["chosen"] > 0].sort_values("chosen").drop(columns=["certified", "chosen"])
+        frame.insert(0, "alpha", [alpha] * len(frame))
+        frame.insert(1, "n_certified", int(decision.certified.sum()))
+        rows.append(frame if len(frame) else pd.DataFrame({"alpha": [alpha], "n_certified": [0]}))
+    return pd.concat(rows, ignore_index=True)
+
+
+def _setting_columns(table: LossTable, problem: Problem, also: Sequence[str] = ()) -> dict[str, str]:
+    """Setting name -> column; a setting with the name of another column is told apart."""
+    taken = {
+        *problem.limit_names,
+        *(o.name for o in problem.objectives),
+        "p_value",
+        "level",
+        *(f"p_value {name}" for name in problem.limit_names),
+        *("certified", "chosen", "planned", "weight"),
+        *also,
+    }
+    columns: dict[str, str] = {}
+    for name in table.config_names:
+        column = name
+        while column in taken or (column != name and column in table.config_names):
+            column = f"setting {column}"
+        columns[name] = column
+    return columns
+
+
+def _path(evidence: Evidence, decision: Decision, columns: dict[str, str]) -> pd.DataFrame:
+    rows = decision.rows
+    frame = _settings(evidence.table, rows, columns)
+    _add_estimates(frame, evidence, rows)
+    if len(evidence.tests) > 1:
+        for name, p_values in zip(evidence.problem.limit_names, decision.p_values.T, strict=True):
+            frame[f"p_value {name}"] = p_values
+    frame["p_value"] = decision.p_values.max(axis=1)
+    frame["level"] = decision.levels
+    frame["certified"] = decision.certified
+    ranks = np.zeros(len(rows), dtype=np.int64)
+    ranks[decision.chosen] = np.arange(1, len(decision.chosen) + 1)
+    frame["chosen"] = ranks
+    return frame
+
+
+def _settings(table: LossTable, rows: IntArray, columns: dict[str, str]) -> pd.DataFrame:
+    return table.configs.iloc[rows].rename(columns=columns).reset_index(drop=True)
+
+
+def _add_estimates(frame: pd.DataFrame, evidence: Evidence, rows: IntArray | None) -> None:
+    for name, test in zip(evidence.problem.limit_names, evidence.tests, strict=True):
+        frame[name] = test.shown(test.worst_mean(evidence.table, rows))
+    for objective, values in zip(evidence.problem.objectives, evidence.objectives(rows).T, strict=True):
+        shown = np.where(np.isinf(values), np.nan, -values if objective.maximize else values)
+        frame[objective.name] = shown
+
+
+def _explored(plan: Plan, problem: Problem, columns: dict[str, str]) -> pd.DataFrame | None:
+    """Opt-data estimates of every setting, for pictures; which of them were planned for testing."""
+    if plan.opt.n_examples == 0:
+        return None
+    everything = np.arange(plan.opt.n_configs)
+    frame = _settings(plan.opt, everything, columns)
+    _add_estimates(frame, Evidence(problem, plan.opt), None)
+    planned: Array = np.zeros(len(everything), dtype=bool)
+    planned[plan.rows] = True
+    frame["planned"] = planned
+    return frame
+
+
+def _bounds(evidence: Evidence, decision: Decision) -> pd.DataFrame:
+    """Empirical risk, upper confidence bound and margin of each chosen setting, limit and group."""
+    rows, levels = decision.rows[decision.chosen], decision.levels[decision.chosen]
+    parts = []
+    for test in evidence.tests:
+        sums = test.sums(evidence.table, rows)
+        upper = test.upper_bounds(evidence.table, rows, levels)
+        groups = [None] if test.limit.per is None else list(evidence.table.group(test.limit.per).levels)
+        n = np.broadcast_to(sums.n, upper.shape)
+        for index, group in enumerate(groups):
+            parts.append(_bound_rows(test, group, n[:, index], sums.means()[:, index], upper[:, index]))
+    return pd.concat(parts, ignore_index=True).sort_values("chosen", kind="stable", ignore_index=True)
+
+
+def _bound_rows(test: Any, group: Any, n: IntArray, risk: FloatArray, upper: FloatArray) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "chosen": np.arange(1, len(n) + 1),
+            "limit": str(test.limit),
+            "group": pd.Series([group] * len(n), dtype=object),
+            "n": n,
+            "risk": test.shown(risk),
+            "bound": test.shown(upper),
+            "at": test.limit.compared_with,
+            "margin": (test.alpha - upper) * (test.high - test.low),
+            "p_value_used": test.p_value,
+        }
+    )

@@ -1,0 +1,135 @@
+"""Why nothing was certified, and what would help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from riskfront.arrays import FloatArray, IntArray
+from riskfront.calibration.decision import Decision
+from riskfront.evidence.evidence import Evidence, LimitTest
+from riskfront.methods import Plan
+from riskfront.statistics import p_values
+
+_MOST_EXAMPLES = 10_000_000
+_MOST_BETS = 1_000_000
+
+
+def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, Any]:
+    """The limit that stood in the way at the most promising setting, how far it was, and how many examples would help."""
+    if len(decision.rows) == 0:
+        return {
+            "message": f"No setting was below the limits on the {plan.opt.n_examples} opt examples: none was tested."
+        }
+    if plan.by_mean:
+        nearest = int(np.argmin(evidence.excess(decision.rows)))
+        setting = evidence.table.config(int(decision.rows[nearest]))
+        return {"message": f"No setting had empirical risks below the limits; the nearest was {setting}."}
+    combined = decision.p_values.max(axis=1)
+    # a fixed sequence stops at its first setting; elsewhere the setting that came nearest tells most
+    reached = np.where(
+        np.isnan(decision.levels), np.inf, combined / np.where(decision.levels > 0, decision.levels, np.nan)
+    )
+    nearest = int(np.nanargmin(reached))
+    level = float(decision.levels[nearest])
+    row = decision.rows[nearest : nearest + 1]
+    test, worst = _in_the_way(evidence, row)
+    by_group = test.p_values(evidence.table, row)[0]
+    sums = test.sums(evidence.table, row)
+    n, mean = int(sums.n[0, worst]), float(np.nan_to_num(sums.means()[0, worst], nan=np.nan))
+    group = None if test.limit.per is None else evidence.table.group(test.limit.per).levels[worst]
+    most = _MOST_BETS if test.p_value == "betting" else _MOST_EXAMPLES
+    seen = 1.0 if not test.limit.padded else _share_seen(test, evidence, row, worst)
+    n_perfect = p_values.smallest_sample(lambda size: _perfect(test, size, seen), level, most)
+    n_same = None
+    if n and mean < test.alpha:
+        sequence = _sequence(test, evidence, row, worst)
+        n_same = p_values.smallest_sample(lambda size: _same(test, mean, sequence, size), level, _MOST_BETS)
+    found = {
+        "limit": str(test.limit),
+        "group": group,
+        "setting": evidence.table.config(int(row[0])),
+        "n": n,
+        "risk": None if np.isnan(mean) else float(test.shown(np.array(mean))),
+        "p_value": float(by_group[worst]),
+        "level": level,
+        "n_perfect": n_perfect,
+        "n_at_this_risk": n_same,
+    }
+    message = _message(found, evidence.table.n_examples, mean, test.alpha)
+    return {**found, "message": message + _about_bounds(test, evidence)}
+
+
+def _in_the_way(evidence: Evidence, row: IntArray) -> tuple[LimitTest, int]:
+    """The limit and the group with the largest p-value; among equals the one with the fewest examples, perhaps none."""
+    found = []
+    for test in evidence.tests:
+        sums = test.sums(evidence.table, row)
+        counts = np.broadcast_to(sums.n, sums.total.shape)[0]
+        for group, (p_value, n) in enumerate(zip(test.p_values(evidence.table, row)[0], counts, strict=True)):
+            found.append((p_value, -n, test, group))
+    _, _, test, group = max(found, key=lambda one: one[:2])
+    return test, group
+
+
+def _about_bounds(test: LimitTest, evidence: Evidence) -> str:
+    """A hint when values use little of the range that the test has to allow for."""
+    if test.p_value == "binomial" or test.limit.quantile is not None:
+        return ""
+    low, high = evidence.table.observed_range(test.limit.loss)
+    if high - low > 0.25 * (test.high - test.low):
+        return ""
+    return (
+        f" '{test.limit.loss}' was allowed to range over ({test.low:g}, {test.high:g}) but stays within "
+        f"({low:.3g}, {high:.3g}): if it can never leave a smaller range, declare that range as its bounds."
+    )
+
+
+def _perfect(test: LimitTest, n: int, seen: float) -> float:
+    """The p-value of n examples without any loss, of which the share ``seen`` is not padded."""
+    if test.p_value == "betting":
+        losses = np.where(np.arange(n) < seen * n, 0.0, test.alpha)[None, :]
+        return float(p_values.betting(losses, test.alpha, test.delta)[0])
+    return float(p_values.OF_SUMS[test.p_value](test.alpha * (1 - seen) * n, n, test.alpha))
+
+
+def _share_seen(test: LimitTest, evidence: Evidence, row: IntArray, group: int) -> float:
+    """The share of examples that a padded limit speaks of."""
+    return float(evidence.table.totals(test.limit.term, row).n[0, group] / evidence.table.n_examples)
+
+
+def _same(test: LimitTest, mean: float, sequence: FloatArray | None, n: int) -> float:
+    """The p-value of n examples that look like those seen."""
+    if sequence is not None:
+        return float(p_values.betting(np.resize(sequence, (1, n)), test.alpha, test.delta)[0])
+    total = np.ceil(mean * n) if test.p_value == "binomial" else mean * n
+    return float(p_values.OF_SUMS[test.p_value](total, n, test.alpha))
+
+
+def _sequence(test: LimitTest, evidence: Evidence, row: Any, group: int) -> FloatArray | None:
+    if test.p_value != "betting":
+        return None
+    losses, kept = test.sequences(evidence.table, row)[group]
+    return losses[0] if kept is None else losses[0][np.broadcast_to(kept, losses.shape)[0]]
+
+
+def _message(found: dict[str, Any], n_test: int, mean: float, alpha: float) -> str:
+    where = f" in group {found['group']!r}" if found["group"] is not None else ""
+    start = f"The limit '{found['limit']}'{where} failed at the first or nearest setting tested"
+    if found["n"] == 0:
+        least = f"; at least {found['n_perfect']} are needed" if found["n_perfect"] is not None else ""
+        return f"{start}: no test example speaks of it. Add examples of that kind{least}."
+    p_value = f"p-value {found['p_value']:.3g} against {found['level']:.3g}"
+    seen = f"{start}: {found['risk']:.4g} on {found['n']} examples, {p_value}."
+    if found["n_perfect"] is not None and found["n"] < found["n_perfect"]:
+        return f"{seen} Even a perfect setting needs at least {found['n_perfect']} such test examples."
+    if found["n_at_this_risk"] is not None:
+        factor = found["n_at_this_risk"] / found["n"]
+        return (
+            f"{seen} At this risk about {found['n_at_this_risk']} such examples would pass, "
+            f"{max(factor, 1.0):.2g} times as many as now."
+        )
+    if mean >= alpha:
+        return f"{seen} The risk itself is not below the limit: loosen it or offer safer settings; more data will not help."
+    return f"{seen} The risk is too near to the limit for any feasible number of examples; loosen the limit."

@@ -1,0 +1,114 @@
+"""Sums of terms over a sample, each computed once: for some settings, for all, for many samples in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import joblib
+import numpy as np
+
+from riskfront.arrays import Array, IntArray
+from riskfront.losses.sample import Sample
+from riskfront.losses.sums import PartialTotals, Term, Totals, rows_at_once, weighted_sums
+from riskfront.runtime.cluster import cluster_size, shares
+
+_MANY = 8  # one in this many settings is enough to make the sums of all of them worth computing together
+
+
+class KnownSums:
+    """The sums over one sample that are known so far.
+
+    Args:
+        sample: whose losses are summed.
+        batch: computes the sums of all settings for many samples at once; this sample is at ``slot`` among them.
+    """
+
+    def __init__(self, sample: Sample, batch: _Batch | None = None, slot: int = 0) -> None:
+        self._sample, self._batch, self._slot = sample, batch, slot
+        self._whole: dict[Term, Totals] = {}
+        self._partial: dict[Term, PartialTotals] = {}
+
+    @classmethod
+    def batch(cls, samples: Sequence[Sample]) -> list[KnownSums]:
+        """The sums of many samples of one table; those of all settings are computed together, by one matrix product."""
+        shared = _Batch(samples)
+        return [cls(sample, shared, slot) for slot, sample in enumerate(samples)]
+
+    def totals(self, term: Term, rows: IntArray | None = None) -> Totals:
+        """The sums of a term for all settings, or for the given rows."""
+        whole = self._whole.get(term)
+        if whole is None:
+            if rows is not None and not self._all_are_worth_it(rows):
+                return self._some(term).at(rows, lambda missing: _sums_of([self._sample], term, missing)[0])
+            found = self._batch.totals(term) if self._batch else _sums_of([self._sample], term)
+            whole = self._whole[term] = found[self._slot]
+            self._partial.pop(term, None)
+        return whole if rows is None else whole.at(rows)
+
+    @staticmethod
+    def read_together(parts: Sequence[KnownSums], term: Term, rows: IntArray) -> None:
+        """Sum a term of these settings over several samples of one table, from a single read of their losses."""
+        if any(term in part._whole or part._all_are_worth_it(rows) for part in parts):
+            return
+        partial = [part._some(term) for part in parts]
+        if any(sums.lacks(rows) for sums in partial):
+            for sums, found in zip(partial, _sums_of([part._sample for part in parts], term, rows), strict=True):
+                sums.put(rows, found)
+
+    def _some(self, term: Term) -> PartialTotals:
+        if term not in self._partial:
+            self._partial[term] = PartialTotals(self._sample.n_configs)
+        return self._partial[term]
+
+    def _all_are_worth_it(self, rows: IntArray) -> bool:
+        """Whether sums of all settings should be computed when those of some are needed.
+
+        A table in memory is read fast, so many are enough. A store is read once for all samples of a batch, but never for one.
+        """
+        return self._batch is not None if self._sample.is_lazy else _MANY * len(rows) > self._sample.n_configs
+
+
+class _Batch:
+    """Samples of one table; the first that needs the sums of a term over all settings computes them for all samples."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._samples = samples
+        self._found: dict[Term, list[Totals]] = {}
+
+    def totals(self, term: Term) -> list[Totals]:
+        if term not in self._found:
+            self._found[term] = _sums_of(self._samples, term)
+        return self._found[term]
+
+
+def _sums_of(samples: Sequence[Sample], term: Term, rows: IntArray | None = None) -> list[Totals]:
+    """The sums over each of these samples of one table, from one pass over all settings or over the given rows."""
+    weights = [sample.weights(term) for sample in samples]
+    side_by_side = weights[0] if len(weights) == 1 else np.concatenate(weights, axis=1)
+    found = _pass_over(samples[0], term, side_by_side, rows)
+    # one sample is looked at at a time: keep its numbers next to each other
+    n, total = np.asfortranarray(found.n), np.asfortranarray(found.total)
+    ends = np.cumsum([weight.shape[1] for weight in weights])
+    return [Totals(n[:, a:b], total[:, a:b]) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _pass_over(sample: Sample, term: Term, weights: Array, rows: IntArray | None) -> Totals:
+    """Sums with these weights, (stored examples, sums); a pass over a whole store is shared out if there is a cluster."""
+    workers = cluster_size() if rows is None and sample.is_lazy else 0
+    if not workers:
+        return sums_here(sample, term, weights, rows)
+    step = rows_at_once(weights, sample.counts(term))
+    blocks = [sample.needed_for(term, part) for part in shares(sample.n_configs, step, workers)]
+    found = joblib.Parallel(n_jobs=workers)(joblib.delayed(sums_here)(block, term, weights) for block in blocks)
+    return Totals.stack(found, same_n=not sample.varies(term))
+
+
+def sums_here(sample: Sample, term: Term, weights: Array, rows: IntArray | None = None) -> Totals:
+    """The same in this process."""
+    return weighted_sums(
+        lambda at: sample.values(term, at),
+        (lambda at: sample.varying_condition(term, at)) if sample.varies(term) else None,
+        weights,
+        range(sample.n_configs) if rows is None else rows,
+        binary=sample.counts(term),
+    )

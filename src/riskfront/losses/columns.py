@@ -1,0 +1,166 @@
+"""Columns of losses, checked once where a table is made: their numbers, their ranges, their declared bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from riskfront.arrays import Array
+from riskfront.errors import InvalidInputError
+from riskfront.losses.sums import Rows, row_blocks
+from riskfront.losses.values import known, plain
+
+Bounds = tuple[float, float]
+
+
+class Column(Protocol):
+    """Losses (settings, examples) that are read, or evaluated, when rows of them are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def range(self) -> Bounds:
+        """The smallest and the largest value."""
+
+    def __getitem__(self, rows: Rows) -> Array:
+        """(rows, examples)."""
+
+    def row_digests(self) -> list[bytes]:
+        """The SHA-256 of each row."""
+
+    def part(self, rows: slice) -> Column:
+        """These rows as a column of their own, which can be sent to another process."""
+
+    def check(self, rows: Array | None = None) -> None:
+        """Raise an error if these rows, or any, are not as they were written."""
+
+
+def loss_arrays(
+    given: Mapping[str, npt.ArrayLike], n_configs: int, bounds: Mapping[str, Bounds]
+) -> tuple[dict[str, Array], dict[str, Bounds], dict[str, Bounds]]:
+    """Compact, read-only, C-contiguous arrays of one shape; the range of each; the declared bounds."""
+    for name in bounds:
+        known(name, given, "loss")
+    if not given:
+        raise InvalidInputError("a table must have at least one loss; got none.")
+    declared = {name: _checked_bounds(name, pair) for name, pair in bounds.items()}
+    arrays: dict[str, Array] = {}
+    ranges: dict[str, Bounds] = {}
+    for name, values in given.items():
+        if not isinstance(name, str):
+            raise InvalidInputError(f"names of losses must be texts; got {name!r}.")
+        array = _numbers(name, values)
+        n_examples = next(iter(arrays.values())).shape[1] if arrays else None
+        if array.ndim != 2 or array.shape[1] == 0 or array.shape != (n_configs, n_examples or array.shape[1]):
+            wanted = f"({n_configs}, {n_examples or 'n_examples'})"
+            raise InvalidInputError(
+                f"loss '{name}' must have shape {wanted}, one row a setting and at least one example; got {array.shape}."
+            )
+        ranges[name] = _range(name, array)
+        if name in declared and _exceeds(ranges[name], declared[name], array.dtype):
+            raise InvalidInputError(_outside(name, array, declared[name]))
+        compact = _compact(array, declared.get(name, (0.0, 1.0)), ranges[name])
+        arrays[name] = compact.view()
+        arrays[name].flags.writeable = False
+    return arrays, ranges, declared
+
+
+def declared_bounds(
+    bounds: Mapping[str, Bounds], ranges: Mapping[str, Bounds], kinds: Mapping[str, np.dtype[Any]] | None = None
+) -> dict[str, Bounds]:
+    """The declared bounds of columns whose ranges, and perhaps types, are known already."""
+    for name in bounds:
+        known(name, ranges, "loss")
+    declared = {name: _checked_bounds(name, pair) for name, pair in bounds.items()}
+    for name, (low, high) in declared.items():
+        if _exceeds(ranges[name], (low, high), (kinds or {}).get(name, np.dtype(np.float32))):
+            raise InvalidInputError(
+                f"loss '{name}' must lie in its declared bounds ({low:g}, {high:g}); its values run from "
+                f"{ranges[name][0]:g} to {ranges[name][1]:g}."
+            )
+    return declared
+
+
+def _checked_bounds(name: str, pair: Bounds) -> Bounds:
+    try:
+        low, high = (float(value) for value in pair)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"bounds of '{name}' must be a pair (low, high); got {pair!r}.") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InvalidInputError(f"bounds of '{name}' must be finite with low < high; got ({low:g}, {high:g}).")
+    return low, high
+
+
+def _numbers(name: str, values: npt.ArrayLike) -> Array:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InvalidInputError(
+            f"loss '{name}' must have one value for each setting and example; its rows differ in length."
+        ) from None
+    if array.dtype == object:
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInputError(f"loss '{name}' must hold numbers; got {_first_text(array)!r}.") from None
+    if array.dtype.kind not in "biuf":
+        raise InvalidInputError(f"loss '{name}' must hold numbers; got {_first_text(array)!r}.")
+    if np.ma.isMaskedArray(values) and np.ma.is_masked(values):
+        raise InvalidInputError(f"loss '{name}' must have a value everywhere; got a masked array with masked values.")
+    if array.dtype == np.float16:
+        return array.astype(np.float32)
+    if array.dtype.kind == "f" and array.itemsize > 8:
+        return array.astype(np.float64)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _first_text(array: Array) -> Any:
+    return next((plain(value) for value in array.ravel() if not isinstance(plain(value), int | float | bool)), None)
+
+
+def _range(name: str, array: Array) -> Bounds:
+    """Smallest and largest value; an error that says where if one is not finite."""
+    if array.dtype == np.bool_:
+        return 0.0, 1.0
+    low, high = math.inf, -math.inf
+    for block in row_blocks(len(array), array[:1].nbytes):
+        smallest, largest = float(array[block].min()), float(array[block].max())
+        if not (math.isfinite(smallest) and math.isfinite(largest)):
+            row, example = (int(index[0]) for index in np.nonzero(~np.isfinite(array[block])))
+            raise InvalidInputError(
+                f"loss '{name}' must be finite everywhere; got {array[block][row, example]} for setting {block.start + row}, "
+                f"example {example}. Drop that example for every setting, or decide what a missing outcome costs."
+            )
+        low, high = min(low, smallest), max(high, largest)
+    return low, high
+
+
+def _exceeds(values: Bounds, bounds: Bounds, kind: np.dtype[Any]) -> bool:
+    """Whether values leave their bounds by more than the rounding of single precision: 0.1 as a float32 is above 0.1."""
+    slack = 1e-6 * (bounds[1] - bounds[0]) if kind == np.float32 else 0.0
+    return values[0] < bounds[0] - slack or values[1] > bounds[1] + slack
+
+
+def _outside(name: str, array: Array, bounds: Bounds) -> str:
+    wide = array.astype(np.float64)
+    row, example = (int(index[0]) for index in np.nonzero((wide < bounds[0]) | (wide > bounds[1])))
+    return (
+        f"loss '{name}' must lie in its declared bounds ({bounds[0]:g}, {bounds[1]:g}); "
+        f"got {array[row, example]:g} for setting {row}, example {example}."
+    )
+
+
+def _compact(array: Array, bounds: Bounds, values: Bounds) -> Array:
+    """Integers with bounds (0, 1) become booleans, small integers one byte; everything C-contiguous."""
+    if array.dtype.kind in "iu":
+        if bounds == (0.0, 1.0) and values[0] >= 0 and values[1] <= 1:
+            array = array.view(np.bool_) if array.itemsize == 1 and array.flags.c_contiguous else array.astype(np.bool_)
+        elif values[0] >= -128 and values[1] <= 127:
+            array = array.astype(np.int8, copy=False)
+    return np.ascontiguousarray(array)

@@ -1,0 +1,146 @@
+"""A sample: the losses of every setting on some examples, and what a term says of them.
+
+Samples of one table share its arrays and hold only the positions of their examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from riskfront.arrays import Array, BoolArray, IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.losses.columns import Column
+from riskfront.losses.groups import Groups
+from riskfront.losses.sums import Rows, Term
+from riskfront.losses.values import known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Some of the examples for which losses and groups are stored.
+
+    Args:
+        losses: name -> (settings, stored examples), in memory or read when asked for.
+        groups: name -> the group of each stored example.
+        examples: positions among the stored examples, in order and perhaps repeated; None for all.
+    """
+
+    losses: Mapping[str, Array | Column]
+    groups: Mapping[str, Groups]
+    examples: IntArray | None = None
+
+    @property
+    def n_configs(self) -> int:
+        return next(iter(self.losses.values())).shape[0]
+
+    @property
+    def n_stored(self) -> int:
+        return next(iter(self.losses.values())).shape[1]
+
+    @property
+    def n_examples(self) -> int:
+        return self.n_stored if self.examples is None else len(self.examples)
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether losses are read or evaluated when asked for, instead of being held in memory."""
+        return not all(isinstance(column, np.ndarray) for column in self.losses.values())
+
+    def at(self, examples: IntArray) -> Sample:
+        """The sample of these examples of this one."""
+        return replace(self, examples=examples if self.examples is None else self.examples[examples])
+
+    def overlaps(self, other: Sample) -> bool:
+        """Whether two samples of the same stored examples have one in common."""
+        if self.examples is None or other.examples is None:
+            return self.n_examples > 0 and other.n_examples > 0
+        mine = np.zeros(self.n_stored, dtype=bool)
+        mine[self.examples] = True
+        return bool(mine[other.examples].any())
+
+    def column(self, name: str) -> Array | Column:
+        """(settings, stored examples)."""
+        return self.losses[known(name, self.losses, "loss")]
+
+    def is_binary(self, name: str) -> bool:
+        return bool(self.column(name).dtype == np.bool_)
+
+    def group(self, name: str) -> Groups:
+        """The group of each example of the sample."""
+        groups = self.groups[known(name, self.groups, "group")]
+        return groups if self.examples is None else Groups(groups.levels, groups.codes[self.examples])
+
+    # ---------------------------------------------------------------- what a term says
+
+    def counts(self, term: Term) -> bool:
+        """Whether the sums of a term are whole numbers."""
+        return self.is_binary(term.loss) or term.above is not None
+
+    def varies(self, term: Term) -> bool:
+        """Whether the condition of a term depends on the setting."""
+        return term.given is not None and term.given in self.losses
+
+    def values(self, term: Term, rows: Rows) -> Array:
+        """(rows, stored examples): what is summed."""
+        values = self.column(term.loss)[rows]
+        return values if term.above is None else values > term.above
+
+    def varying_condition(self, term: Term, rows: Rows) -> BoolArray:
+        """(rows, stored examples), for a condition that depends on the setting."""
+        condition = self.losses[str(term.given)][rows]
+        if condition.dtype != np.bool_ and not np.all((condition == 0) | (condition == 1)):
+            raise InvalidInputError(
+                f"the condition '{term.given}' must hold only 0 and 1; store it as a boolean column."
+            )
+        return condition.astype(bool, copy=False)
+
+    def _fixed_condition(self, given: str) -> BoolArray:
+        """(stored examples,), for a condition that is the same for all settings."""
+        groups = self.groups[known(given, {**self.losses, **self.groups}, "condition")]
+        if not all(level in (0, 1, True, False) for level in groups.levels):
+            raise InvalidInputError(
+                f"the condition '{given}' must hold only 0 and 1; got the groups {groups.levels[:5]}."
+            )
+        return np.asarray([level in (1, True) for level in groups.levels])[groups.codes]
+
+    def weights(self, term: Term) -> Array:
+        """(stored examples, groups): how often each stored example counts in each group."""
+        n = self.n_stored
+        counts = np.ones(n, dtype=np.int64) if self.examples is None else np.bincount(self.examples, minlength=n)
+        weights = counts[:, None]
+        if term.per is not None:
+            groups = self.groups[known(term.per, self.groups, "group")]
+            weights = weights * (groups.codes[:, None] == np.arange(len(groups.levels)))
+        if term.given is not None and not self.varies(term):
+            weights = weights * self._fixed_condition(term.given)[:, None]
+        return weights
+
+    def sequences(self, term: Term, rows: IntArray) -> tuple[Array, BoolArray | None, list[BoolArray]]:
+        """The losses of some settings one by one, in the order of the examples.
+
+        Returns (rows, n) losses, (rows, n) or (1, n) condition or None, and for each group which examples it has, (n,).
+        """
+        values = self.values(term, rows)
+        condition: BoolArray | None = None
+        if term.given is not None:
+            varies = self.varies(term)
+            condition = self.varying_condition(term, rows) if varies else self._fixed_condition(term.given)[None, :]
+        if self.examples is not None:
+            values = values[:, self.examples]
+            condition = None if condition is None else condition[:, self.examples]
+        if term.per is None:
+            return values, condition, [np.ones(values.shape[1], dtype=bool)]
+        groups = self.group(term.per)
+        return values, condition, [groups.codes == code for code in range(len(groups.levels))]
+
+    def needed_for(self, term: Term, rows: slice) -> Sample:
+        """What another process needs to sum a term for these settings: where their losses are, and no more."""
+        needed = {name: column for name, column in self.losses.items() if name in (term.loss, term.given)}
+        return Sample({name: _rows_of(column, rows) for name, column in needed.items()}, {})
+
+
+def _rows_of(column: Array | Column, rows: slice) -> Array | Column:
+    return column[rows] if isinstance(column, np.ndarray) else column.part(rows)

@@ -1,0 +1,306 @@
+"""LossTable: what every setting loses on every example.
+
+The table knows no alpha. It stores raw losses; which examples a limit speaks of, and against which number, belongs to the
+limit. Parts of a table (the opt and test halves of a split) share its arrays and hold only the indices of their examples.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.losses.cached_sums import KnownSums
+from riskfront.losses.columns import Bounds, Column, declared_bounds, loss_arrays
+from riskfront.losses.groups import Groups, as_groups
+from riskfront.losses.sample import Sample
+from riskfront.losses.settings import as_settings
+from riskfront.losses.splits import positions, split_examples
+from riskfront.losses.sums import Term, Totals
+from riskfront.losses.table_digest import table_digest
+from riskfront.losses.table_file import TableParts, read_parts, write_parts
+from riskfront.losses.values import known, plain
+
+T = TypeVar("T")
+
+
+class LossTable:
+    """Losses of settings on examples.
+
+    Args:
+        configs: the settings: dictionaries with the same keys, or a data frame with one row a setting.
+        losses: name -> (n_configs, n_examples). Boolean and integer arrays with bounds (0, 1) are 0/1 losses. Large arrays are
+            not copied: do not change them afterwards.
+        groups: name -> (n_examples,): a class or other group for each example. Categories of a pandas categorical count as
+            groups even if no example has them.
+        bounds: name -> (low, high), (0, 1) by default; a limit on a loss needs them to hold.
+    """
+
+    def __init__(
+        self,
+        configs: Sequence[Mapping[str, Any]] | pd.DataFrame,
+        losses: Mapping[str, npt.ArrayLike],
+        groups: Mapping[str, npt.ArrayLike | Groups] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
+        settings = as_settings(configs)
+        arrays, ranges, declared = loss_arrays(losses, len(settings), bounds or {})
+        self._hold(settings, _all_examples(arrays, groups or {}), ranges, declared)
+
+    @classmethod
+    def of_columns(
+        cls,
+        configs: Sequence[Mapping[str, Any]] | pd.DataFrame,
+        columns: Mapping[str, Column],
+        groups: Mapping[str, npt.ArrayLike | Groups] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+    ) -> LossTable:
+        """A table whose losses stay where they are, in a store larger than memory, and are read a block at a time."""
+        settings = as_settings(configs)
+        ranges = {name: column.range for name, column in columns.items()}
+        declared = declared_bounds(bounds or {}, ranges)
+        table = object.__new__(cls)
+        table._hold(settings, _all_examples(columns, groups or {}), ranges, declared)
+        return table
+
+    def on_demand(self, columns: Mapping[str, Column], groups: Mapping[str, Groups], at_once: int) -> LossTable:
+        """The same settings on other examples, evaluated when a test asks for them, ``at_once`` at a time."""
+        table = self._part(_all_examples(columns, groups))
+        table._at_once, table._origin = at_once, object()
+        return table
+
+    def _hold(
+        self, configs: pd.DataFrame, sample: Sample, ranges: Mapping[str, Bounds], bounds: Mapping[str, Bounds]
+    ) -> None:
+        self._configs, self._sample, self._ranges, self._bounds = configs, sample, ranges, bounds
+        self._sums = KnownSums(sample)
+        self._memory: dict[Hashable, Any] = {}
+        self._shared: dict[Hashable, Any] = {}
+        self._at_once: int | None = None
+        self._origin = object()  # the examples of tables with one origin correspond
+
+    def _part(self, sample: Sample) -> LossTable:
+        """The same settings on another sample."""
+        part = object.__new__(LossTable)
+        part._hold(self._configs, sample, self._ranges, self._bounds)
+        part._shared, part._origin = self._shared, self._origin
+        return part
+
+    @property
+    def at_once(self) -> int | None:
+        """How many settings a sequential test should look at at a time; None if looking costs nothing."""
+        return self._at_once
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether losses are read or evaluated when asked for, instead of being held in memory."""
+        return self._sample.is_lazy
+
+    @property
+    def configs(self) -> pd.DataFrame:
+        """The settings, one row each."""
+        return self._configs.copy()
+
+    @property
+    def config_names(self) -> list[str]:
+        return list(self._configs.columns)
+
+    @property
+    def loss_names(self) -> list[str]:
+        return list(self._sample.losses)
+
+    @property
+    def group_names(self) -> list[str]:
+        return list(self._sample.groups)
+
+    @property
+    def n_configs(self) -> int:
+        return len(self._configs)
+
+    @property
+    def n_examples(self) -> int:
+        return self._sample.n_examples
+
+    def __repr__(self) -> str:
+        groups = f", groups {', '.join(self.group_names)}" if self.group_names else ""
+        return (
+            f"LossTable({self.n_configs:,} settings ({', '.join(map(str, self.config_names))}) x "
+            f"{self.n_examples:,} examples; losses {', '.join(self.loss_names)}{groups})"
+        )
+
+    def _repr_html_(self) -> str:
+        from riskfront.losses.table_view import table_view
+
+        return table_view(self)
+
+    def config(self, row: int) -> dict[str, Any]:
+        """One setting as plain Python values."""
+        return {str(name): plain(self._configs[name].iloc[row]) for name in self._configs.columns}
+
+    def losses(self, name: str) -> Array:
+        """(n_configs, n_examples), read-only. A copy for parts of a table."""
+        column, examples = self._sample.column(name), self._sample.examples
+        # asked for by number, rows of a store are compared with what was written
+        array = column if isinstance(column, np.ndarray) else column[np.arange(column.shape[0])]
+        return array if examples is None else array[:, examples]
+
+    def group(self, name: str) -> Groups:
+        """The group of each example."""
+        return self._sample.group(name)
+
+    def bounds(self, name: str) -> tuple[float, float]:
+        """The declared bounds of a loss, (0, 1) by default; an error if the losses go beyond the default."""
+        low, high = self.observed_range(name)
+        if name not in self._bounds and (low < 0 or high > 1):
+            raise InvalidInputError(
+                f"a limit on '{name}' needs bounds: its values run from {low:g} to {high:g}, outside the default (0, 1). "
+                f"Declare the range it can take, as bounds={{'{name}': (low, high)}} or --bounds '{name}=low,high'."
+            )
+        return self._bounds.get(name, (0.0, 1.0))
+
+    def observed_range(self, name: str) -> tuple[float, float]:
+        """The smallest and the largest value of a loss."""
+        return self._ranges[known(name, self._ranges, "loss")]
+
+    @property
+    def declared_bounds(self) -> dict[str, tuple[float, float]]:
+        """The bounds that were given, by loss."""
+        return dict(self._bounds)
+
+    def is_binary(self, name: str) -> bool:
+        """Whether a loss was declared 0/1: boolean, or integer with bounds (0, 1). Rests on the type, never on the values."""
+        return self._sample.is_binary(name)
+
+    def looks_binary(self, name: str) -> bool:
+        """Whether a loss that was not declared 0/1 happens to hold no other value; only for hints."""
+        column = self._sample.column(name)
+        if not isinstance(column, np.ndarray):  # a hint is not worth reading a whole store
+            return False
+        return column.dtype.kind == "f" and bool(np.all((column == 0) | (column == 1)))
+
+    # ---------------------------------------------------------------- parts
+
+    def split(self, opt_fraction: float, *, seed: int = 0) -> tuple[LossTable, LossTable]:
+        """Two parts at random, by example: the first with ``opt_fraction`` of the examples.
+
+        The permutation rests on the raw stream of PCG64, which is fixed for all versions of numpy, so that a certificate
+        can be recomputed in years to come. The test part is in random order, which is what betting wants.
+        """
+        opt, test = split_examples(self.n_examples, opt_fraction, seed)
+        return self.subset(opt), self.subset(test)
+
+    def subset(self, examples: npt.ArrayLike) -> LossTable:
+        """The part with these examples, by mask or by position, in this order; repetitions are allowed (a bootstrap sample)."""
+        return self._part(self._sample.at(positions(examples, self.n_examples, "example")))
+
+    def batch(self, parts: Sequence[npt.ArrayLike]) -> list[LossTable]:
+        """Many subsets whose sums over all settings are computed together, by one matrix product."""
+        tables = [self.subset(examples) for examples in parts]
+        for table, sums in zip(tables, KnownSums.batch([table._sample for table in tables]), strict=True):
+            table._sums = sums
+        return tables
+
+    def select(self, rows: npt.ArrayLike) -> LossTable:
+        """The table of these settings only, by position or by mask."""
+        chosen = positions(rows, self.n_configs, "setting")
+        losses = {name: column[chosen] for name, column in self._sample.losses.items()}
+        table = self._part(replace(self._sample, losses=losses))
+        table._configs = self._configs.iloc[chosen].reset_index(drop=True)
+        table._shared = {}
+        return table
+
+    def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The result of ``compute``, computed once for this part of the data: a front, say, that every alpha shares."""
+        if key not in self._memory:
+            self._memory[key] = compute()
+        found: T = self._memory[key]
+        return found
+
+    def shared(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Like ``remember``, for what rests on the settings alone and is the same for all parts of a table: its grid, say."""
+        if key not in self._shared:
+            self._shared[key] = compute()
+        found: T = self._shared[key]
+        return found
+
+    def same_settings(self, other: LossTable) -> bool:
+        """Whether two tables are parts of one table, so that their rows correspond."""
+        return self._configs is other._configs
+
+    def shares_examples(self, other: LossTable) -> bool:
+        """Whether two parts of one table have an example in common."""
+        return self._origin is other._origin and self._sample.overlaps(other._sample)
+
+    def with_groups_of(self, other: LossTable) -> LossTable:
+        """The same data; groups that only another table has seen are known here too, without examples."""
+        mine, others = self._sample.groups, other._sample.groups
+        known = dict(mine)
+        for name in mine.keys() & others.keys():
+            unseen = tuple(level for level in others[name].levels if level not in mine[name].levels)
+            known[name] = Groups(mine[name].levels + unseen, mine[name].codes)
+        return self._part(replace(self._sample, groups=known))
+
+    # ---------------------------------------------------------------- sums
+
+    def means(self, term: Term | str, rows: IntArray | None = None) -> FloatArray:
+        """(settings, groups): the mean of a term in each group; nan where no example was selected."""
+        return self.totals(Term(term) if isinstance(term, str) else term, rows).means()
+
+    def totals(self, term: Term, rows: IntArray | None = None) -> Totals:
+        """The sums of a term for all settings, or for the given rows."""
+        return self._sums.totals(term, rows)
+
+    @staticmethod
+    def read_together(parts: Sequence[LossTable], term: Term, rows: IntArray) -> None:
+        """Sum a term of these settings in several parts of one table, from a single read of their losses."""
+        KnownSums.read_together([part._sums for part in parts], term, rows)
+
+    def sequences(self, term: Term, rows: IntArray) -> tuple[Array, BoolArray | None, list[BoolArray]]:
+        """The losses of some settings one by one, in the order of the examples.
+
+        Returns (rows, n) losses, (rows, n) or (1, n) condition or None, and for each group which examples it has, (n,).
+        """
+        return self._sample.sequences(term, rows)
+
+    # ---------------------------------------------------------------- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to one Parquet file."""
+        losses = {name: self.losses(name) for name in self.loss_names}
+        groups = {name: self.group(name) for name in self.group_names}
+        write_parts(TableParts(self._configs, losses, groups, self._bounds), path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LossTable:
+        """Read a file that ``save`` wrote."""
+        parts = read_parts(path)
+        return cls(parts.configs, parts.losses, parts.groups, parts.bounds)
+
+    # ---------------------------------------------------------------- identity
+
+    def check(self, rows: IntArray | None = None) -> None:
+        """Compare losses of these settings, or of all, that stay in a store with what was written there."""
+        for column in self._sample.losses.values():
+            if not isinstance(column, np.ndarray):
+                column.check(rows)
+
+    @property
+    def sha256(self) -> str:
+        """A fingerprint of everything in the table: settings, losses, groups, bounds, and which examples a part has."""
+        return self.remember("sha256", lambda: table_digest(self._configs, self._sample, self._bounds))
+
+
+def _all_examples(losses: Mapping[str, Array | Column], groups: Mapping[str, npt.ArrayLike | Groups]) -> Sample:
+    """The sample of all examples of these losses; their groups are checked."""
+    sample = Sample(losses, {})
+    known = {name: as_groups(name, values, sample.n_stored) for name, values in groups.items()}
+    for name in known.keys() & losses.keys():
+        raise InvalidInputError(f"a name must stand for one thing; got '{name}' as a loss and as a group. Rename one.")
+    return replace(sample, groups=known)

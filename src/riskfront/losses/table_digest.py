@@ -1,0 +1,27 @@
+"""The identity of a table: one digest of everything in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from riskfront.arrays import Array
+from riskfront.identity.array_digest import fingerprint
+from riskfront.losses.columns import Bounds, Column
+from riskfront.losses.sample import Sample
+from riskfront.losses.values import plain
+
+
+def table_digest(configs: pd.DataFrame, sample: Sample, bounds: Mapping[str, Bounds]) -> str:
+    """The SHA-256 of settings, losses, groups, bounds, and of which examples a part of a table has."""
+    arrays: dict[str, Array | Column] = {f"loss {name}": column for name, column in sample.losses.items()}
+    arrays |= {f"group {name}": groups.codes for name, groups in sample.groups.items()}
+    if sample.examples is not None:
+        arrays["examples"] = sample.examples
+    description = {
+        "configs": {name: [plain(value) for value in configs[name]] for name in configs},
+        "bounds": {name: bounds.get(name, (0.0, 1.0)) for name in sample.losses},
+        "levels": {name: groups.levels for name, groups in sample.groups.items()},
+    }
+    return fingerprint(description, arrays)

@@ -1,0 +1,134 @@
+"""Limits: what a mean loss, or a quantile, must keep, and the texts that say so."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from riskfront.errors import InvalidInputError
+from riskfront.losses.sums import Term
+from riskfront.losses.values import is_number, known
+from riskfront.problems.short_repr import short_repr
+from riskfront.statistics import p_values
+
+_LIMIT = re.compile(
+    r"^\s*(?:q(?P<quantile>0?\.\d+)\s*\(\s*(?P<inner>.+?)\s*\)|(?P<loss>.+?))\s*(?P<sign><=|>=|≤|≥)\s*(?P<value>[^\s%]+)"
+    r"(?:\s*(?P<percent>%))?"
+    r"(?:\s+per\s+(?P<per>.+?))?(?:\s+given\s+(?P<given>.+?))?\s*$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A bound that a mean loss must keep.
+
+    Args:
+        loss: name of the loss.
+        at_most: upper limit on its mean; or
+        at_least: lower limit on its mean.
+        per: name of a group; the limit must hold in every group that occurs in the table or is declared as a category of
+            it (worst-class risk). A declared group without test examples cannot be certified.
+        given: name of a 0/1 column or group; only examples where it is 1 count (selective risk).
+        quantile: q in (0, 1): the q-quantile, not the mean, must be at most ``at_most``. Needs no bounds.
+        p_value: one of ``riskfront.statistics.p_values.NAMES``; "auto" is binomial for 0/1 losses and betting for all others.
+        padded: test a conditional limit in the paper's padded form (loss alpha for excluded examples, all n kept)
+            instead of on the selected examples alone. Valid but far weaker; for comparison.
+    """
+
+    loss: str
+    at_most: float | None = None
+    at_least: float | None = None
+    per: str | None = None
+    given: str | None = None
+    quantile: float | None = None
+    p_value: str = "auto"
+    padded: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, str) or not self.loss:
+            raise InvalidInputError(f"a limit must name a loss; got {self.loss!r}.")
+        if (self.at_most is None) == (self.at_least is None):
+            raise InvalidInputError(
+                f"a limit on '{self.loss}' must have either at_most or at_least; got "
+                f"at_most={self.at_most}, at_least={self.at_least}."
+            )
+        number = self.at_most if self.at_most is not None else self.at_least
+        if not is_number(number):
+            raise InvalidInputError(f"the limit on '{self.loss}' must be a finite number; got {number!r}.")
+        object.__setattr__(self, "at_most" if self.at_most is not None else "at_least", self.value)
+        known(self.p_value, p_values.NAMES, "p-value")
+        if self.padded and self.per is None and self.given is None:
+            raise InvalidInputError(
+                f"padded=True needs a conditional limit (per or given); the limit on '{self.loss}' has none."
+            )
+        if self.quantile is not None:
+            self._check_quantile(self.quantile)
+
+    def _check_quantile(self, quantile: float) -> None:
+        if not 0 < quantile < 1:
+            raise InvalidInputError(f"quantile must lie in (0, 1); got {quantile}.")
+        if self.at_most is None:
+            raise InvalidInputError(f"a limit on a quantile of '{self.loss}' must use at_most.")
+        if self.p_value not in ("auto", "binomial") or self.padded:
+            raise InvalidInputError(
+                f"a limit on a quantile is tested by counting, with p_value 'auto' or 'binomial' and padded=False; "
+                f"got p_value='{self.p_value}', padded={self.padded}."
+            )
+
+    @classmethod
+    def parse(cls, text: str, *, p_value: str = "auto") -> Limit:
+        """A limit from a text such as "error <= 0.05", "recall >= 0.9", "error <= 0.15 per label",
+        "error <= 0.02 given answered" or "q0.95(latency) <= 300"."""
+        match = _LIMIT.match(text)
+        try:
+            if match is None:
+                raise ValueError
+            value = float(match["value"]) / (100 if match["percent"] else 1)
+        except ValueError:
+            raise InvalidInputError(
+                f"a limit must read like 'error <= 0.05', 'recall >= 90 %', 'error <= 0.15 per label', "
+                f"'error <= 0.02 given answered' or 'q0.95(latency) <= 300', with a decimal point; got {text!r}."
+            ) from None
+        upper = match["sign"] in ("<=", "≤")
+        return cls(
+            match["inner"] or match["loss"],
+            at_most=value if upper else None,
+            at_least=None if upper else value,
+            per=match["per"],
+            given=match["given"],
+            quantile=float(match["quantile"]) if match["quantile"] else None,
+            p_value=p_value,
+        )
+
+    @property
+    def value(self) -> float:
+        """The number that must not be crossed."""
+        return float(self.at_most if self.at_most is not None else self.at_least)  # type: ignore[arg-type]
+
+    @property
+    def name(self) -> str:
+        """What is averaged, in words: "error", "error per label", "error given answered", "share of latency above 300"."""
+        return self._named(self.loss if self.quantile is None else f"share of {self.loss} above {self.value:.10g}")
+
+    def _named(self, name: str) -> str:
+        name += f" per {self.per}" if self.per else ""
+        name += f" given {self.given}" if self.given else ""
+        return name + (" (padded)" if self.padded else "")
+
+    def __str__(self) -> str:
+        sign = "<=" if self.at_least is None else ">="
+        name = self.name if self.quantile is None else self._named(f"{self.quantile:g}-quantile of {self.loss}")
+        return f"{name} {sign} {self.value:.10g}"
+
+    @property
+    def compared_with(self) -> float:
+        """The number with which the mean compares: the limit itself, or for a quantile the share that may lie above it."""
+        return self.value if self.quantile is None else round(1 - self.quantile, 12)
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+    @property
+    def term(self) -> Term:
+        """What is averaged to test this limit."""
+        return Term(self.loss, self.per, self.given, None if self.quantile is None else self.at_most)

@@ -1,0 +1,189 @@
+"""What the user wants: limits that must hold together, objectives to make as good as possible, and how sure to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from riskfront.errors import InvalidInputError
+from riskfront.losses.sums import Term
+from riskfront.losses.table import LossTable
+from riskfront.losses.values import is_number, known
+from riskfront.problems.limits import Limit
+from riskfront.problems.objectives import Objective
+
+__all__ = ["Limit", "Objective", "Problem"]
+
+#: columns of results, which no loss may be called
+_RESERVED = frozenset(
+    [
+        "p_value",
+        "level",
+        "certified",
+        "chosen",
+        "planned",
+        "weight",
+        "alpha",
+        "n_certified",
+        "n_tested",
+        "n_chosen",
+        "method",
+        "trial",
+        "violated",
+        "any_violated",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Problem:
+    """Limits that must all hold with probability at least 1 - delta, and objectives to minimise or maximise.
+
+    Args:
+        limits: one or several limits, or their texts ("error <= 0.05 per label").
+        minimize: names of losses, or objectives, to make small.
+        maximize: names of losses, or objectives, to make large.
+        delta: the probability, over the draw of the calibration data, with which some limit may be broken.
+    """
+
+    limits: tuple[Limit, ...]
+    objectives: tuple[Objective, ...]
+    delta: float
+
+    def __init__(
+        self,
+        limits: Limit | str | Sequence[Limit | str],
+        minimize: str | Sequence[str | Objective] = (),
+        maximize: str | Sequence[str | Objective] = (),
+        delta: float = 0.1,
+    ) -> None:
+        listed = [limits] if isinstance(limits, Limit | str) or not isinstance(limits, Iterable) else list(limits)
+        if not listed or not all(isinstance(limit, Limit | str) for limit in listed):
+            raise InvalidInputError(
+                f"a problem must have at least one Limit, or a text such as 'error <= 0.05'; got {limits!r}."
+            )
+        parsed = [Limit.parse(limit) if isinstance(limit, str) else limit for limit in listed]
+        objectives = [*_objectives(minimize, maximize=False), *_objectives(maximize, maximize=True)]
+        if not objectives:
+            raise InvalidInputError(
+                "a problem must name at least one free objective in minimize or maximize; got none."
+            )
+        if not is_number(delta) or not 0 < delta < 1:
+            raise InvalidInputError(f"delta must lie in (0, 1); got {delta!r}.")
+        sides = [(limit.name, limit.at_least is None) for limit in parsed]
+        if len(set(sides)) < len(sides):
+            raise InvalidInputError(f"limits must speak of different things; got {', '.join(map(str, parsed))}.")
+        names = [objective.name for objective in objectives]
+        if len(set(names)) < len(names):
+            raise InvalidInputError(f"objectives must differ from each other; got {', '.join(names)}.")
+        for part in [limit.name for limit in parsed] + names:
+            if part in _RESERVED:
+                raise InvalidInputError(
+                    f"a loss must not be called '{part}': results have a column of that name. Rename it."
+                )
+        object.__setattr__(self, "limits", tuple(parsed))
+        object.__setattr__(self, "objectives", tuple(objectives))
+        object.__setattr__(self, "delta", float(delta))
+
+    @property
+    def losses(self) -> list[str]:
+        """Every column that the problem mentions as a loss."""
+        return list(dict.fromkeys(term.loss for term in self.terms))
+
+    @property
+    def limit_names(self) -> list[str]:
+        """A different name for each limit: the column of its risk in data frames."""
+        names = [limit.name for limit in self.limits]
+        return [
+            f"{name} ({'at most' if limit.at_least is None else 'at least'})" if names.count(name) > 1 else name
+            for name, limit in zip(names, self.limits, strict=True)
+        ]
+
+    @property
+    def terms(self) -> list[Term]:
+        """Everything that is averaged: one term for each limit and each objective."""
+        return [*(limit.term for limit in self.limits), *(objective.term for objective in self.objectives)]
+
+    def at(self, alpha: float | Sequence[float]) -> Problem:
+        """The same problem with another number in its first limit, or with one number for each limit."""
+        values = list(alpha) if isinstance(alpha, Sequence) else [alpha]
+        if len(values) > len(self.limits):
+            raise InvalidInputError(
+                f"there must be at most one alpha for each of {len(self.limits)} limits; got {values}."
+            )
+        limits = list(self.limits)
+        for index, value in enumerate(values):
+            upper = limits[index].at_least is None
+            limits[index] = replace(limits[index], at_most=value if upper else None, at_least=None if upper else value)
+        return self._with(limits)
+
+    def using(self, p_value: str) -> Problem:
+        """The same problem with every limit (but those on quantiles) tested by another p-value."""
+        return self._with([limit if limit.quantile else replace(limit, p_value=p_value) for limit in self.limits])
+
+    def _with(self, limits: Sequence[Limit]) -> Problem:
+        small = [objective for objective in self.objectives if not objective.maximize]
+        large = [objective for objective in self.objectives if objective.maximize]
+        return Problem(limits, small, large, self.delta)
+
+    def check(self, table: LossTable) -> None:
+        """Raise a clear error if the problem does not fit the table."""
+        self.check_names(table.loss_names, table.group_names)
+
+    def check_names(self, losses: Sequence[str], groups: Sequence[str]) -> None:
+        """The same for data of which only the names of losses and groups are known."""
+        for term in self.terms:
+            known(term.loss, losses, "loss")
+            if term.per is not None:
+                known(term.per, groups, "group")
+            if term.given is not None:
+                known(term.given, [*losses, *groups], "condition")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "limits": [asdict(limit) for limit in self.limits],
+            "objectives": [asdict(objective) for objective in self.objectives],
+            "delta": self.delta,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Problem:
+        objectives = [Objective(**objective) for objective in data["objectives"]]
+        return cls(
+            [Limit(**limit) for limit in data["limits"]],
+            [objective for objective in objectives if not objective.maximize],
+            [objective for objective in objectives if objective.maximize],
+            data["delta"],
+        )
+
+    def __repr__(self) -> str:
+        sides = ""
+        for side in (False, True):
+            named = [o if o.per or o.given else o.loss for o in self.objectives if o.maximize is side]
+            sides += f", {'maximize' if side else 'minimize'}={named!r}" if named else ""
+        return f"Problem({list(self.limits)!r}{sides}, delta={self.delta!r})"
+
+    def _repr_html_(self) -> str:
+        from riskfront.runtime import notebook
+
+        rows = [[limit.name, "at most" if limit.at_least is None else "at least", limit.value] for limit in self.limits]
+        goals = [["maximise" if o.maximize else "minimise", o.name] for o in self.objectives]
+        return notebook.card(
+            "Problem",
+            {"confidence": f"{100 * (1 - self.delta):g} %", "delta": self.delta},
+            notebook.table("Limits that hold together", ["what", "side", "limit"], rows),
+            notebook.table("Free objectives", ["goal", "what"], goals),
+        )
+
+    def __str__(self) -> str:
+        goals = [f"{'maximize' if o.maximize else 'minimize'} {o.name}" for o in self.objectives]
+        return f"{', '.join(map(str, self.limits))} together with probability at least {1 - self.delta:g}; {', '.join(goals)}"
+
+
+def _objectives(names: str | Sequence[str | Objective], *, maximize: bool) -> list[Objective]:
+    listed = [names] if isinstance(names, str | Objective) else list(names)
+    return [
+        replace(part, maximize=maximize) if isinstance(part, Objective) else Objective(part, maximize=maximize)
+        for part in listed
+    ]

@@ -1,0 +1,177 @@
+"""What the columns of a long table mean: named by the user, mentioned by the problem, or seen in the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from riskfront.arrays import IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.losses.sums import Term
+from riskfront.losses.values import known
+
+_EXAMPLE_NAMES = (
+    "example",
+    "example_id",
+    "sample",
+    "sample_id",
+    "id",
+    "idx",
+    "index",
+    "row",
+    "prompt_id",
+    "question_id",
+    "item",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the columns of a long table mean. Empty: to be detected."""
+
+    config_columns: tuple[str, ...] = ()
+    example_column: str | None = None
+    group_columns: tuple[str, ...] = ()
+    loss_columns: tuple[str, ...] = ()
+    condition_columns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        groups = f"; groups {', '.join(self.group_columns)}" if self.group_columns else ""
+        return (
+            f"settings {', '.join(self.config_columns)}; examples {self.example_column}; "
+            f"losses {', '.join(self.loss_columns)}{groups}"
+        )
+
+
+def detect_layout(frame: pd.DataFrame, terms: Sequence[Term], given: Layout) -> Layout:
+    """The role of every column that has one.
+
+    Args:
+        frame: a row for each setting and example.
+        terms: what will be averaged; their losses, groups and conditions are columns.
+        given: columns that the user named.
+    """
+    named = _named(frame, terms, given)
+    example = named.example_column or _detect_example(frame, named)
+    codes, examples = pd.factorize(frame[example])
+    if (codes < 0).any():
+        raise InvalidInputError(f"every row must have a value for '{example}'; row {int(np.argmin(codes))} has none.")
+    configs, groups, losses = _detect(frame, named, example, _Blocks(codes, len(examples)))
+    return Layout(configs, example, groups, losses)
+
+
+def _named(frame: pd.DataFrame, terms: Sequence[Term], given: Layout) -> Layout:
+    """The layout with the columns that the terms mention; every named column must exist."""
+    losses, groups = list(given.loss_columns), list(given.group_columns)
+    for term in terms:
+        losses.append(term.loss)
+        groups += [term.per] if term.per else []
+    conditions = [term.given for term in terms if term.given]
+    asked = [
+        *losses,
+        *groups,
+        *conditions,
+        *given.config_columns,
+        *([given.example_column] if given.example_column else []),
+    ]
+    for name in asked:
+        known(name, list(frame.columns), "column")
+    clash = set(losses) & {*given.config_columns, given.example_column, *groups}
+    if clash:
+        raise InvalidInputError(
+            f"a column must have one role; '{sorted(map(str, clash))[0]}' is a loss and named as another."
+        )
+    unique = [tuple(dict.fromkeys(names)) for names in (groups, losses, conditions)]
+    return Layout(given.config_columns, given.example_column, *unique)
+
+
+def _detect_example(frame: pd.DataFrame, named: Layout) -> str:
+    """The column that names the examples: by its name, or the only one with every value equally often and most values."""
+    taken = {*named.config_columns, *named.group_columns, *named.loss_columns}
+    free = [str(column) for column in frame.columns if column not in taken]
+    # a column that numbers the rows names no examples, unless there is only one setting and so nothing else varies
+    several = any(1 < frame[column].nunique() < len(frame) for column in free)
+    free = [column for column in free if not (several and frame[column].is_unique)]
+    for name in _EXAMPLE_NAMES:
+        for column in free:
+            if column.lower() == name:
+                return column
+    regular = {}
+    for column in free:
+        counts = frame[column].value_counts(dropna=False)
+        if frame[column].dtype.kind != "f" and len(counts) > 1 and counts.nunique() == 1:
+            regular[column] = len(counts)
+    best = sorted(regular, key=lambda column: -regular[column])
+    if not best or (len(best) > 1 and regular[best[0]] == regular[best[1]]):
+        raise InvalidInputError(
+            "cannot tell which column names the examples; name it (--example-column). "
+            f"Columns: {', '.join(map(str, frame.columns))}."
+        )
+    return best[0]
+
+
+class _Blocks:
+    """The rows of each example side by side, to see what varies within an example and what across examples."""
+
+    def __init__(self, codes: IntArray, n: int) -> None:
+        counts = np.bincount(codes, minlength=n)
+        self.order = np.argsort(codes, kind="stable")
+        self.even = bool((counts == counts[0]).all())
+        self.starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        self.of_row = codes
+        self.n = n
+
+    def constant(self, column: pd.Series) -> bool:
+        """Whether the column has one value for each example."""
+        values = pd.factorize(column)[0]
+        return bool((values == values[self.order[self.starts]][self.of_row]).all())
+
+    def repeated(self, column: pd.Series) -> bool:
+        """Whether every example has the same values of this column, each as often: then it tells settings apart."""
+        if not self.even:
+            return False
+        values = np.sort(pd.factorize(column)[0][self.order].reshape(self.n, -1), axis=1)
+        return bool((values == values[0]).all())
+
+
+def _detect(
+    frame: pd.DataFrame, named: Layout, example: str, blocks: _Blocks
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Setting, group and loss columns. Columns nobody mentioned that fit no role are left out."""
+    for name in named.group_columns:
+        if not blocks.constant(frame[name]):
+            raise InvalidInputError(
+                f"group '{name}' must have one value for each example, the same in all rows of '{example}'."
+            )
+    # a condition that varies with the setting is stored like a loss, one that does not like a group
+    fixed = [
+        name for name in named.condition_columns if name not in named.loss_columns and blocks.constant(frame[name])
+    ]
+    losses = [*named.loss_columns, *(name for name in named.condition_columns if name not in fixed)]
+    groups = list(dict.fromkeys([*named.group_columns, *fixed]))
+    rest = [str(c) for c in frame.columns if c not in {example, *losses, *groups, *named.config_columns}]
+    configs = named.config_columns
+    if not configs:
+        if not blocks.even:
+            raise InvalidInputError(
+                f"every example must have one row for each setting; '{example}' has values with different numbers of rows. "
+                "Name the setting columns (--config-columns) to learn which rows are missing, or add them."
+            )
+        configs = tuple(name for name in rest if blocks.repeated(frame[name]) and not blocks.constant(frame[name]))
+        if not configs and len(frame) == blocks.n:  # one row an example: a single setting, which nothing tells apart
+            configs = tuple(name for name in rest if frame[name].nunique() == 1)
+        if not configs:
+            raise InvalidInputError(
+                "cannot tell which columns hold the settings; name them (--config-columns). "
+                f"Columns: {', '.join(map(str, frame.columns))}."
+            )
+    if not named.loss_columns:  # nobody mentioned a loss: every other number that varies is one
+        losses += [
+            n for n in rest if n not in configs and frame[n].dtype.kind in "biuf" and not blocks.constant(frame[n])
+        ]
+    if not losses:
+        raise InvalidInputError(f"a table must have at least one loss column; found none among {', '.join(rest)}.")
+    return configs, tuple(groups), tuple(dict.fromkeys(losses))

@@ -1,0 +1,123 @@
+"""What a store says about itself, in its zarr.json and its groups: the task it belongs to, its examples, its bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from riskfront.errors import InvalidInputError, StoreError
+from riskfront.losses.columns import Bounds
+from riskfront.losses.groups import Groups, as_groups
+from riskfront.stores.rows import array_name, zarr_metadata
+from riskfront.stores.storage import Storage
+from riskfront.stores.task import Task
+
+_SCHEMA = "riskfront.losses"
+_VERSION = 1
+_CLAIM = "task.json"  # whose store this is; written before anything else
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Number of examples, identity of the task, levels of each group, and declared bounds of losses."""
+
+    n_examples: int
+    task: Mapping[str, Any]
+    levels: Mapping[str, Sequence[Any]]
+    bounds: Mapping[str, Bounds]
+
+    @classmethod
+    def from_attributes(cls, about: Mapping[str, Any]) -> Header:
+        bounds = {name: (low, high) for name, (low, high) in about["bounds"].items()}
+        return cls(int(about["n_examples"]), about["task"], about["groups"], bounds)
+
+    def groups(self, storage: Storage) -> dict[str, Groups]:
+        """The groups of the examples."""
+        found = {}
+        for name, levels in self.levels.items():
+            codes = np.frombuffer(storage.read(_codes_of(name)) or b"", dtype="<i8")
+            found[name] = Groups(tuple(levels), codes.astype(np.int64))
+        return found
+
+
+def open_header(storage: Storage, task: Task | None) -> Header:
+    """The header of a store, which is made if it does not exist, and refused if it belongs to another task."""
+    header = _read(storage)
+    if header is None:
+        if task is None:
+            parts = [f"'{storage.url}/{name}'" for name in storage.names("") if name in ("opt", "test")]
+            if parts:
+                raise StoreError(
+                    f"'{storage.url}' is the store of a tune run: run tune again to go on, or verify its certificate with it. "
+                    f"Its losses are in the parts {' and '.join(parts)}."
+                )
+            raise StoreError(f"there is no store of losses at '{storage.url}'. Make one with evaluate(..., store=...).")
+        claim(storage, task.identity)
+        header = _create(storage, task)
+    if task is not None:
+        _check_same(task.identity, header.task, storage.url)
+    return header
+
+
+def claim(storage: Storage, identity: Mapping[str, Any]) -> None:
+    """Of several tasks that make one store at the same moment, the first has it; the others are refused."""
+    own = json.dumps(dict(identity)).encode()
+    if not storage.create(_CLAIM, own):
+        _check_same(json.loads(own), json.loads(storage.read(_CLAIM) or own), storage.url)
+
+
+def _read(storage: Storage) -> Header | None:
+    text = storage.read("zarr.json")
+    if text is None:
+        return None
+    try:
+        about: dict[str, Any] | None = json.loads(text)["attributes"].get("riskfront")
+    except (ValueError, KeyError, AttributeError):
+        about = {}
+    if about is None:
+        return None
+    if (about.get("schema"), about.get("version")) != (_SCHEMA, _VERSION):
+        raise StoreError(f"'{storage.url}' must be a store of losses, version {_VERSION}; it is something else.")
+    return Header.from_attributes(about)
+
+
+def _create(storage: Storage, task: Task) -> Header:
+    if task.n_examples < 1:
+        raise InvalidInputError("a store needs at least one example; got none.")
+    coded = {name: as_groups(name, values, task.n_examples) for name, values in task.groups.items()}
+    about = {"schema": _SCHEMA, "version": _VERSION, "n_examples": task.n_examples, "task": dict(task.identity)}
+    about |= {"groups": {name: list(groups.levels) for name, groups in coded.items()}, "bounds": dict(task.bounds)}
+    shape = (task.n_examples,)
+    arrays = {array_name("groups", name): (shape, shape, np.dtype("<i8")) for name in coded}
+    metadata = zarr_metadata(arrays, ["done", "parts"], {"riskfront": about})
+    for name, groups in coded.items():
+        storage.write(_codes_of(name), groups.codes.astype("<i8").data)
+    # the group itself comes last: whoever sees it sees the whole store; only who has the same task writes it too
+    for name in sorted(metadata, key=lambda name: name == "zarr.json"):
+        storage.write(name, metadata[name])
+    return Header.from_attributes(about)
+
+
+def _codes_of(group: str) -> str:
+    return f"{array_name('groups', group)}/0"
+
+
+def _check_same(task: Mapping[str, Any], known: Mapping[str, Any], url: str) -> None:
+    different = [name for name in {**known, **task} if known.get(name) != task.get(name)]
+    if different:
+        listed = " and ".join([", ".join(different[:-1]), different[-1]] if len(different) > 1 else different)
+        verb = "differ" if listed.endswith("s") or len(different) > 1 else "differs"
+        hint = "use another store, or go back to what this one was made with."
+        if {"code", "packages"} & set(different):
+            hint += (
+                " (A function counts as changed when anything it refers to did, such as a model or a cache; "
+                "if that is wrong, name its version yourself, with a text attribute 'fingerprint' of the function.)"
+            )
+        raise StoreError(
+            f"the store '{url}' belongs to another task: its {listed} {verb} from what is given now. "
+            f"Losses of different tasks are never mixed: {hint}"
+        )

@@ -1,0 +1,182 @@
+"""tune: the paper's Algorithm 1 with a real optimiser. Search on opt examples, plan, test lazily, certify."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+
+from riskfront.calibration.calibration import certify
+from riskfront.calibration.certificate import Certificate
+from riskfront.errors import EvaluationError, InvalidInputError
+from riskfront.evaluation.evaluation import Bounds, Failures, GroupsGiven, RowsOf, check_examples, check_on_error
+from riskfront.evaluation.outcome import Losses
+from riskfront.evaluation.workers import Evaluator, Workers
+from riskfront.identity.array_digest import fingerprint
+from riskfront.losses.columns import declared_bounds
+from riskfront.losses.table import LossTable
+from riskfront.losses.values import whole_number
+from riskfront.methods import Method, Plan, make_method
+from riskfront.problems.problem import Problem
+from riskfront.runtime.progress import ProgressBar
+from riskfront.search import Search
+from riskfront.spaces.space import Config, Space
+from riskfront.stores.task import Task
+from riskfront.tuning.opt_test_parts import Part, split
+from riskfront.tuning.planned_losses import PlannedRows
+from riskfront.tuning.search_loop import search_settings, start_search
+
+
+def tune(
+    losses: Losses,
+    examples: Any,
+    space: Space,
+    problem: Problem,
+    *,
+    search: str | Search = "guided",
+    budget: int = 200,
+    n_jobs: int | None = None,
+    store: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    groups: GroupsGiven = None,
+    bounds: Bounds | None = None,
+    method: str | Method = "pareto-testing",
+    on_error: Literal["raise", "skip"] = "raise",
+    search_options: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+) -> Certificate:
+    """Search settings on one part of the examples, and certify the best of them on the other.
+
+    Args:
+        losses: ``losses(config, examples)`` returns name -> one loss for each example.
+        examples: a list, an array, a data frame, or any sequence; split at random into opt and test examples.
+        space: the settings to choose from.
+        problem: limits, objectives and delta.
+        search: "guided", "optuna", "parego", "random", "grid" (``riskfront.search`` says how good each is), or an object with
+            ask and tell. It is told, for each limit, the badness in [0, 1] on opt examples and, for each objective, the value
+            to minimise. A search that goes on proposing settings it was told of is ended.
+        budget: how many settings to evaluate on opt examples; those of earlier runs in the store count.
+        n_jobs: settings evaluated at a time, as in joblib; a Dask or Ray cluster by ``joblib.parallel_config``.
+        store: a path or an fsspec URL; the same call later goes on where this one was stopped.
+        seed: of the split and of the search.
+        groups: name -> (n_examples,), or a data frame, for limits that hold in every group.
+        bounds: name -> (low, high), (0, 1) by default.
+        method: how to plan the tests; it must use opt examples.
+        on_error: "raise" stops at the first setting at which ``losses`` fails; "skip" leaves it out of the search. A failure on
+            test examples always stops: to leave a setting out there would make the plan depend on them.
+        search_options: of a search given by its name, such as {"sampler": "tpe"} or {"storage": "sqlite:///study.db",
+            "study_name": "run"}, by which several machines search together with the same seed: each evaluates ``budget``
+            settings and knows those of the others. Certify with one of them.
+        progress: show progress bars; by default on a terminal only.
+
+    On test examples only settings of the plan are evaluated, in testing order, and a fixed sequence stops paying at its first
+    failure, at most one batch of ``n_jobs`` settings late. Search never sees anything of the test examples.
+    """
+    planner = make_method(method)
+    _check(examples, groups, space, problem, planner, bounds or {})
+    check_on_error(on_error)
+    budget, seed = whole_number("budget", budget, 1), whole_number("seed", seed, 0)
+
+    @cache
+    def task() -> Task:
+        return Task.of(losses, examples, groups, bounds, space=space.to_dict(), split=[seed, planner.opt_fraction])
+
+    parts = split(examples, groups, bounds, planner.opt_fraction, seed, store, task)
+    searcher = start_search(
+        search, space, problem, parts, bounds or {}, seed, budget, search_options or {}, lambda: task().identity
+    )
+    failures: Failures | None = {} if on_error == "skip" else None
+    with (
+        Workers(losses, parts.opt.examples, n_jobs) as workers,
+        ProgressBar("searching", budget, min(len(parts.opt.rows), budget), progress) as bar,
+    ):
+        configs = search_settings(searcher, space, problem, parts.opt.rows, workers, bar, budget, bounds, failures)
+    opt = parts.opt.rows.table(configs, bounds=bounds)
+    plan = planner.plan(opt, problem)
+    with (
+        Workers(losses, parts.test.examples, n_jobs) as workers,
+        ProgressBar("testing", len(plan), 0, progress) as bar,
+    ):
+        try:
+            return certify_along(plan, configs, parts.test, problem, workers, bar)
+        except EvaluationError as error:
+            raise _of_test(error, opt if store is None else None) from error.__cause__
+
+
+def certify_along(
+    plan: Plan,
+    configs: Sequence[Config],
+    test: Part,
+    problem: Problem,
+    workers: Evaluator,
+    bar: ProgressBar,
+) -> Certificate:
+    """Test along the plan; settings that the rows of the test part lack are evaluated when their turn comes."""
+    planned = PlannedRows(plan, configs, test.rows, workers, problem, bar)
+    certificate = certify(plan, planned.table(test.rows.n_examples, test.groups), problem)
+    return replace(certificate, data_sha256=_data_sha256(certificate, plan, configs, test.rows))
+
+
+def _of_test(error: EvaluationError, searched: LossTable | None) -> EvaluationError:
+    """An error on test examples, with what to do about it, and with what was searched if no store has it."""
+    n = error.n_evaluated if searched is None else searched.n_configs
+    advice = (
+        "It was searched without an error and fails on test examples, where no setting may be left out: return the worst "
+        "losses for examples that cannot be processed."
+    )
+    kept = (
+        "All that was evaluated is in the store"
+        if searched is None
+        else f"The {n} settings searched are in 'evaluated'"
+    )
+    more = EvaluationError(f"{error.problem} {advice}", error.config, f"{kept}.")
+    more.n_evaluated, more.evaluated, more.in_store = n, searched, error.in_store
+    return more
+
+
+def _data_sha256(certificate: Certificate, plan: Plan, configs: Sequence[Config], rows: RowsOf) -> str:
+    """The fingerprint of all that was looked at: every setting on opt examples, the tested ones on test examples."""
+    tested = [configs[row] for row in plan.rows[: len(certificate.path)]]
+    return fingerprint({"opt": plan.opt.sha256, "test": rows.table(tested).sha256 if tested else None}, {})
+
+
+def _check(
+    examples: Any,
+    groups: GroupsGiven,
+    space: Space,
+    problem: Problem,
+    planner: Method,
+    bounds: Bounds,
+) -> None:
+    check_examples(examples, groups)
+    if not isinstance(space, Space):
+        raise InvalidInputError(f"space must be a Space; got {type(space).__name__}.")
+    if not isinstance(problem, Problem):
+        raise InvalidInputError(f"problem must be a Problem; got {type(problem).__name__}.")
+    if planner.opt_fraction == 0:
+        raise InvalidInputError(
+            f"tune needs a method that plans on opt examples, such as pareto-testing; {planner.name} uses none. "
+            "For it, use evaluate and calibrate."
+        )
+    _check_bounds(problem, bounds)
+
+
+def _check_bounds(problem: Problem, bounds: Bounds) -> None:
+    """Limits that no losses could fit are refused before the first evaluation is paid for."""
+    declared = declared_bounds(bounds, dict.fromkeys(bounds, (np.nan, np.nan)))  # of no losses yet
+    for limit in problem.limits:
+        low, high = declared.get(limit.loss, (0.0, 1.0))
+        if limit.quantile is not None or low < limit.value < high:
+            continue
+        if limit.loss not in declared:
+            raise InvalidInputError(
+                f"a limit on '{limit.loss}' needs bounds: {limit.value:g} is not strictly inside the default (0, 1). "
+                f"Declare the range it can take, as bounds={{'{limit.loss}': (low, high)}} or --bounds '{limit.loss}=low,high'."
+            )
+        raise InvalidInputError(
+            f"the limit on '{limit.loss}' must lie strictly between its bounds ({low:g}, {high:g}); got {limit.value:g}."
+        )

@@ -1,0 +1,1 @@
+"""Trust after the fact: ``verification`` (verify) recomputes a certificate from the data it was made of."""

@@ -1,0 +1,127 @@
+"""verify: recompute a certificate from the data it was made of."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from riskfront.calibration.calibration import calibrate
+from riskfront.calibration.certificate import Certificate
+from riskfront.errors import InvalidInputError, StoreError
+from riskfront.evaluation.outcome import Outcome
+from riskfront.losses.table import LossTable
+from riskfront.losses.values import plain
+from riskfront.methods import make_method
+from riskfront.reading.sources import Data, as_table, is_store
+from riskfront.runtime.progress import ProgressBar
+from riskfront.spaces.space import Config
+from riskfront.stores.store import LossStore
+from riskfront.tuning.opt_test_parts import Part
+from riskfront.tuning.tuning import certify_along
+
+
+def verify(certificate: Certificate, data: Data) -> list[str]:
+    """Recompute a certificate from the data, all of them; what does not match, in words. Empty: it matches.
+
+    Args:
+        certificate: made by ``calibrate``, or by ``tune`` with a store.
+        data: what ``calibrate`` had: a table, a store of ``evaluate``, or the path of either; or the path or URL of the store
+            of ``tune``. Settings that a store got since are left out.
+    """
+    if certificate.seed is None:
+        if not isinstance(data, str | os.PathLike):
+            raise InvalidInputError(
+                "these data must be what calibrate made the certificate of; it has no seed, so tune or certify made it. "
+                "From tune: give the path of its store, verify(certificate, 'run.zarr'). "
+                "From certify: certify again and compare."
+            )
+        again = _tuned_again(certificate, os.fspath(data).rstrip("/"))
+    else:
+        table = _table_then(certificate, data)
+        table.check()
+        if table.sha256 != certificate.data_sha256:
+            return [f"the data differ: SHA-256 {table.sha256[:16]}... instead of {certificate.data_sha256[:16]}..."]
+        method = make_method(certificate.method, **certificate.parameters)
+        again = calibrate(table, certificate.problem, method=method, seed=certificate.seed)
+    recomputed, claimed = again.to_dict(), certificate.to_dict()
+    return [
+        difference
+        for name in claimed
+        if name not in ("version", "source", "notes")
+        for difference in _differences(name, recomputed[name], claimed[name])
+    ]
+
+
+def _table_then(certificate: Certificate, data: Data) -> LossTable:
+    """The table. A store gives the settings that the certificate was made of, in their order then, with its bounds."""
+    store = LossStore(data) if isinstance(data, str | os.PathLike) and is_store(data) else data
+    if not isinstance(store, LossStore):
+        return as_table(data, certificate.problem)
+    return store.table(_searched(certificate), bounds=_bounds(certificate))
+
+
+def _bounds(certificate: Certificate) -> dict[str, tuple[float, float]]:
+    return {name: (low, high) for name, (low, high) in certificate.loss_bounds.items()}
+
+
+def _searched(certificate: Certificate) -> list[Config] | None:
+    """The settings that were planned over, in their order, which ties on the front depend on."""
+    if certificate.explored is None:
+        return None
+    columns = [certificate.explored[column] for column in certificate.setting_columns.values()]
+    names = list(certificate.setting_columns)
+    return [
+        {name: plain(value) for name, value in zip(names, values, strict=True)} for values in zip(*columns, strict=True)
+    ]
+
+
+def _tuned_again(certificate: Certificate, url: str) -> Certificate:
+    """Plan on the opt part of a store of tune and test on its test part, from what is there, without the user's function."""
+    configs = _searched(certificate)
+    if configs is None:
+        raise InvalidInputError(
+            "a store can only recompute a certificate of tune, which names the settings it searched; this one names none."
+        )
+    opt_rows, test_rows = LossStore(f"{url}/opt"), LossStore(f"{url}/test")
+    opt = opt_rows.table(configs, bounds=_bounds(certificate))
+    opt.check()
+    plan = make_method(certificate.method, **certificate.parameters).plan(opt, certificate.problem)
+    bar = ProgressBar("verifying", len(plan), 0, False)
+    test = Part(None, test_rows.groups(), test_rows)
+    return certify_along(plan, configs, test, certificate.problem, _Nobody(url), bar)
+
+
+class _Nobody:
+    """Stands in for the workers: what is not in the store cannot be recomputed."""
+
+    count = 1
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def run(self, configs: Iterable[Config]) -> Iterator[tuple[int, Outcome]]:
+        raise StoreError(
+            f"the store '{self._url}' must hold the test losses of every tested setting; it has none of {next(iter(configs))}. "
+            "It is not the store of this certificate, or it was changed."
+        )
+
+
+def _differences(where: str, computed: Any, claimed: Any) -> list[str]:
+    """Places where two JSON values differ by more than rounding."""
+    if isinstance(computed, Mapping) and isinstance(claimed, Mapping) and computed.keys() == claimed.keys():
+        return [d for key in claimed for d in _differences(f"{where}.{key}", computed[key], claimed[key])]
+    if isinstance(computed, Sequence) and isinstance(claimed, Sequence) and not isinstance(computed, str):
+        if len(computed) != len(claimed):
+            return [f"{where} has {len(claimed)} entries, recomputed {len(computed)}"]
+        return [
+            d
+            for i, (a, b) in enumerate(zip(computed, claimed, strict=True))
+            for d in _differences(f"{where}[{i}]", a, b)
+        ]
+    if isinstance(computed, float) and isinstance(claimed, float):
+        same = math.isclose(computed, claimed, rel_tol=1e-9, abs_tol=1e-12)
+    else:
+        same = computed == claimed
+    return [] if same else [f"{where} is {claimed!r}, recomputed {computed!r}"]

@@ -1,0 +1,97 @@
+"""Why nothing was certified, and what would help."""
+
+import numpy as np
+import pytest
+
+import riskfront as rf
+from riskfront.statistics import p_values
+from tests.support.tables import random_table
+
+
+def one_setting(losses: np.ndarray, **more: object) -> rf.LossTable:
+    losses = np.atleast_2d(losses)
+    configs = [{"t": i} for i in range(len(losses))]
+    return rf.LossTable(configs, {"error": losses, "cost": np.ones(losses.shape)}, **more)
+
+
+def diagnosis(table: rf.LossTable, limit: rf.Limit, method: str = "bonferroni") -> dict:
+    found = rf.calibrate(table, rf.Problem([limit], ["cost"]), method=method)
+    assert not found
+    return found.diagnosis
+
+
+def test_too_few_examples_for_anything() -> None:
+    found = diagnosis(one_setting(np.zeros(20, dtype=bool)), rf.Limit("error", at_most=0.1))
+    assert found["limit"] == "error <= 0.1"
+    assert found["n"] == 20
+    assert found["risk"] == 0
+    assert found["p_value"] == pytest.approx(0.9**20)
+    assert found["n_perfect"] == 22  # 0.9^22 = 0.098 is the first at most 0.1
+    assert "Even a perfect setting needs at least 22 such test examples" in found["message"]
+
+
+@pytest.mark.parametrize("name", ["binomial", "hoeffding-bentkus", "betting"])
+def test_the_number_that_would_pass_does_pass(name: str) -> None:
+    losses = np.zeros(100, dtype=bool)
+    losses[::13] = True  # 8 of 100, against 0.1
+    found = diagnosis(one_setting(losses), rf.Limit("error", at_most=0.1, p_value=name))
+    n = found["n_at_this_risk"]
+    assert f"about {n} such examples would pass" in found["message"]
+    if name != "betting":
+        total = np.ceil(0.08 * n) if name == "binomial" else 0.08 * n
+        assert float(p_values.OF_SUMS[name](total, n, 0.1)) <= 0.1
+    else:
+        # the test examples come in an order of their own, so "about"
+        assert p_values.betting(np.resize(losses.astype(float), (1, n)), 0.1, 0.1)[0] <= 0.15
+
+
+def test_a_risk_that_is_not_below_the_limit() -> None:
+    losses = np.arange(200) % 5 == 0
+    found = diagnosis(one_setting(losses), rf.Limit("error", at_most=0.1))
+    assert found["n_at_this_risk"] is None
+    assert "more data will not help" in found["message"]
+
+
+def test_a_risk_too_near_to_the_limit() -> None:
+    losses = np.zeros(10_000, dtype=bool)
+    losses[:999] = True
+    found = diagnosis(one_setting(losses), rf.Limit("error", at_most=0.1))
+    assert found["n_at_this_risk"] is None or found["n_at_this_risk"] > 100_000
+
+
+def test_a_class_without_examples() -> None:
+    label = np.array([0] * 500 + [1])
+    table = one_setting(np.zeros(501, dtype=bool), groups={"label": label})
+    found = diagnosis(table.subset(np.arange(500)), rf.Limit("error", at_most=0.1, per="label"))
+    assert found["group"] == 1
+    assert found["n"] == 0
+    assert found["risk"] is None
+    assert "no test example speaks of it" in found["message"]
+
+
+def test_nothing_planned() -> None:
+    losses = np.ones((3, 60), dtype=bool)
+    found = diagnosis(one_setting(losses), rf.Limit("error", at_most=0.1), "constrained-path")
+    assert "No setting was below the limits on the 18 opt examples" in found["message"]
+
+
+def test_baselines_by_mean() -> None:
+    found = diagnosis(one_setting(np.ones((2, 60), dtype=bool)), rf.Limit("error", at_most=0.1), "alpha-constrained")
+    assert "No setting had empirical risks below the limits" in found["message"]
+
+
+def test_graphs_name_the_node_that_came_nearest() -> None:
+    table = random_table(n=40)
+    for method in ("sgt", "fallback", "holm"):
+        found = diagnosis(table, rf.Limit("error", at_most=0.002), method)
+        assert set(found["setting"]) == {"a", "b"}
+        assert 0 < found["level"] <= 0.1
+        assert found["n_perfect"] > 40
+
+
+def test_conditional_limits_count_their_examples() -> None:
+    table = random_table(n=60)
+    for where in ({"given": "answered"}, {"per": "label", "given": "answered"}):
+        for name in ("binomial", "betting", "hoeffding"):
+            found = diagnosis(table, rf.Limit("error", at_most=0.003, p_value=name, **where))
+            assert 0 < found["n"] < 60

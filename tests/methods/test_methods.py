@@ -1,0 +1,188 @@
+"""Each plan against the oracle's."""
+
+import math
+
+import numpy as np
+import pytest
+
+import riskfront as rf
+from riskfront.errors import InvalidInputError
+from riskfront.evidence.evidence import Evidence
+from riskfront.losses.splits import permutation
+from riskfront.methods import METHODS, make_method, parameters
+from riskfront.methods.sequences import _nearest
+from riskfront.statistics.procedures import FixedSequence, Graphical
+from tests.support import reference as ref
+from tests.support.tables import random_table
+
+ONE = rf.Problem([rf.Limit("error", at_most=0.12)], ["cost"])
+TWO = rf.Problem([rf.Limit("error", at_most=0.12), rf.Limit("drop", at_most=0.3)], ["cost"])
+ALL = np.arange(20)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pareto_testing(seed: int) -> None:
+    opt = random_table(seed)
+    evidence = Evidence(ONE, opt)
+    plan = rf.ParetoTesting().plan(opt, ONE)
+    expected = ref.pareto_testing_order(
+        evidence.risks().tolist(), evidence.objectives().tolist(), evidence.combined(ALL).tolist()
+    )
+    p = evidence.combined(ALL)
+    # equal settings are tested once, so compare what is tested and the order of the p-values
+    assert set(plan.rows.tolist()) <= set(expected)
+    assert {tuple(evidence.risks()[r]) for r in plan.rows} == {tuple(evidence.risks()[r]) for r in expected}
+    assert (np.diff(p[plan.rows]) >= 0).all()
+    assert isinstance(plan.procedure, FixedSequence)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pareto_testing_prunes_for_several_limits(seed: int) -> None:
+    opt = random_table(seed)
+    evidence = Evidence(TWO, opt)
+    whole = rf.ParetoTesting(prune=False).plan(opt, TWO).rows
+    points = np.column_stack([evidence.combined(whole), evidence.objectives(whole)])
+    pruned = rf.ParetoTesting().plan(opt, TWO).rows
+    front = {tuple(point) for point in points[ref.pareto_front(points.tolist())]}
+    assert {tuple(points[whole.tolist().index(row)]) for row in pruned} == front
+    assert set(pruned.tolist()) <= set(whole.tolist())
+
+
+def test_pareto_testing_thins_to_the_largest_front() -> None:
+    opt = random_table(shape=(10, 10), n=500)
+    for most in (1, 3, 10):
+        assert len(rf.ParetoTesting(max_settings=most).plan(opt, ONE)) <= most
+
+
+def test_pareto_testing_orders_ties_by_risk() -> None:
+    """p-values of very safe settings underflow to 0; the safest must still come first."""
+    n = 20_000
+    losses = np.zeros((4, n), dtype=bool)
+    for row, count in enumerate((30, 0, 20, 10)):
+        losses[row, :count] = True
+    cost = np.repeat([[0.1], [0.4], [0.2], [0.3]], n, axis=1)
+    opt = rf.LossTable([{"t": i} for i in range(4)], {"error": losses, "cost": cost})
+    problem = rf.Problem([rf.Limit("error", at_most=0.5)], ["cost"])
+    assert Evidence(problem, opt).combined(np.arange(4)).max() == 0
+    assert rf.ParetoTesting().plan(opt, problem).rows.tolist() == [1, 3, 2, 0]
+
+
+@pytest.mark.parametrize("problem", [ONE, TWO])
+@pytest.mark.parametrize("spacing", ["log", "linear"])
+def test_split_fst(spacing: str, problem: rf.Problem) -> None:
+    opt = random_table(3)
+    method = rf.SplitFST(betas=50, spacing=spacing)
+    order = permutation(opt.n_configs, seed=0)  # ties go to the first in this order
+    expected = ref.split_fst_order(Evidence(problem, opt).p_values(order).tolist(), method._grid())
+    assert method.plan(opt, problem).rows.tolist() == order[expected].tolist()
+
+
+def test_nearest_in_the_infinity_norm() -> None:
+    rng = np.random.default_rng(0)
+    p, betas = rng.random((30, 3)), np.linspace(0, 1, 7)
+    expected = [int(np.argmin(np.abs(p - beta).max(axis=1))) for beta in betas]
+    assert _nearest(p, betas).tolist() == expected
+
+
+def test_sgt_and_fallback_walk_from_the_learned_corner() -> None:
+    opt = random_table(0)
+    for method in (rf.SGT(), rf.Fallback()):
+        plan = method.plan(opt, ONE)
+        assert isinstance(plan.procedure, Graphical)
+        assert plan.rows[0] == 0  # risk rises along both axes
+        assert sorted(plan.rows.tolist()) == list(range(20))
+        assert method.opt_fraction == 0.1
+    turned = rf.SGT(safest={"a": "high", "b": "low"})
+    assert turned.plan(opt.subset([]), ONE).rows[0] == 15
+    assert turned.opt_fraction == 0
+
+
+def test_grid_methods_without_a_grid() -> None:
+    ragged = random_table().select(np.arange(1, 20))
+    for method in (rf.SGT(), rf.Fallback(), rf.LowRiskPath()):
+        with pytest.raises(InvalidInputError, match=r"full grid.*but the table has 19 settings"):
+            method.plan(ragged, ONE)
+    with pytest.raises(InvalidInputError, match=r"safest corner must be declared"):
+        rf.SGT().plan(random_table().subset([]), ONE)
+
+
+@pytest.mark.parametrize("shape", [(20,), (4, 5), (2, 3, 3), (2, 2, 2, 2)])
+def test_low_risk_path(shape: tuple[int, ...]) -> None:
+    size = math.prod(shape)
+    for seed in range(4):
+        opt = random_table(seed, shape=shape, n=211)
+        evidence = Evidence(ONE, opt)
+        risks, cost = evidence.risks(), evidence.objectives()[:, 0]
+        optimum = ref.constrained_optimum(risks.tolist(), cost.tolist(), [0.12])
+        optimum = int(np.argmin(risks)) if optimum is None else optimum
+        path = rf.LowRiskPath(safest=dict.fromkeys("abcd"[: len(shape)], "low")).plan(opt, ONE).rows.tolist()
+        assert path == ref.low_risk_path(shape, evidence.combined(np.arange(size)), optimum)
+
+
+@pytest.mark.parametrize("problem", [ONE, TWO])
+def test_constrained_path(problem: rf.Problem) -> None:
+    for seed in range(6):
+        opt = random_table(seed, n=97)
+        evidence = Evidence(problem, opt)
+        alphas = [test.alpha for test in evidence.tests]
+        # every eps at which the solution can change, and a hair beside it
+        epsilons = sorted({e + s for e in (-evidence.excess()).tolist() for s in (-1e-9, 0, 1e-9)} | {0.0})
+        epsilons = [e for e in epsilons if 0 <= e <= min(alphas)]
+        expected = ref.constrained_path(
+            evidence.risks().tolist(), evidence.objectives()[:, 0].tolist(), alphas, epsilons
+        )
+        found = rf.ConstrainedPath().plan(opt, problem).rows.tolist()
+        cost = evidence.objectives()[:, 0]
+        assert cost[found].tolist() == cost[expected].tolist()
+        assert evidence.excess()[found].tolist() == evidence.excess()[expected].tolist()
+
+
+def test_constrained_path_with_nothing_below_the_limits() -> None:
+    hopeless = rf.Problem([rf.Limit("error", at_most=0.0001)], ["cost"])
+    losses = np.ones((20, 30), dtype=bool)
+    opt = rf.LossTable(random_table().configs, {"error": losses, "cost": np.ones((20, 30))})
+    assert len(rf.ConstrainedPath().plan(opt, hopeless)) == 0
+
+
+def test_methods_by_name() -> None:
+    assert list(METHODS) == [
+        "pareto-testing",
+        "split-fst",
+        "sgt",
+        "fallback",
+        "low-risk-path",
+        "constrained-path",
+        "bonferroni",
+        "holm",
+        "alpha-constrained",
+        "alpha-delta-constrained",
+    ]
+    for name, kind in METHODS.items():
+        method = make_method(name)
+        assert isinstance(method, kind)
+        assert make_method(name, **parameters(method)) == method
+        assert make_method(method) is method
+        assert method.guaranteed == (not name.startswith("alpha"))
+    assert make_method("pareto-testing", max_settings=7).max_settings == 7
+
+
+def test_bad_methods() -> None:
+    with pytest.raises(InvalidInputError, match=r"no method 'pareto'.*Did you mean 'pareto-testing'"):
+        make_method("pareto")
+    with pytest.raises(InvalidInputError, match=r"holm takes the parameters \[\]; got \['speed'\]"):
+        make_method("holm", speed=3)
+    with pytest.raises(InvalidInputError, match=r"options go with a method's name"):
+        make_method(rf.HolmTesting(), speed=3)
+    for bad in (0, 1, -0.1, 1.5):
+        for kind in (rf.ParetoTesting, rf.SplitFST, rf.LowRiskPath, rf.ConstrainedPath):
+            with pytest.raises(InvalidInputError, match=r"opt_fraction must lie in \(0, 1\)"):
+                kind(opt_fraction=bad)
+        for kind in (rf.SGT, rf.Fallback):
+            with pytest.raises(InvalidInputError, match=r"learn_fraction must lie in \(0, 1\)"):
+                kind(learn_fraction=bad)
+    with pytest.raises(InvalidInputError, match=r"max_settings must be at least 1; got 0"):
+        rf.ParetoTesting(max_settings=0)
+    with pytest.raises(InvalidInputError, match=r"betas must be at least 2"):
+        rf.SplitFST(betas=1)
+    with pytest.raises(InvalidInputError, match=r"spacing must be 'log' or 'linear'; got 'cubic'"):
+        rf.SplitFST(spacing="cubic")

@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from riskfront.errors import InvalidInputError
+from riskfront.search import LimitTarget, make_search
+from riskfront.spaces.space import Float, Space
+
+
+@pytest.mark.parametrize(
+    ("alpha", "n_opt", "n_test", "delta"),
+    [(0.05, 2000, 2000, 0.1), (0.1, 100, 50, 0.1), (0.05, 500, 1000, 0.05), (0.3, 10, 10, 0.1), (0.9, 30, 7, 0.1)],
+)
+def test_region_equals_its_definition_spelled_out(alpha, n_opt, n_test, delta):
+    counts = np.arange(n_test + 1)
+    r_max = counts[binom.cdf(counts, n_test, alpha) <= delta].max() / n_test
+    counts = np.arange(n_opt + 1)
+    low = counts[binom.cdf(counts, n_opt, r_max) >= 0.01].min() / n_opt
+    high = counts[binom.sf(counts - 1, n_opt, r_max) >= 0.01].max() / n_opt
+    region = LimitTarget("error", alpha, n_opt, n_test).region(delta)
+    assert (region.r_max, region.low, region.high) == (r_max, low, high)
+
+
+def test_where_no_setting_could_pass_the_region_is_that_of_no_loss():
+    region = LimitTarget("error", 0.01, 1000, 200).region(0.1)  # 0.99**200 > 0.1
+    assert (region.r_max, region.low, region.high) == (0, 0, 0)
+
+
+def test_when_only_no_loss_at_all_passes_the_region_is_a_point():
+    region = LimitTarget("error", 0.05, 100, 50).region(0.1)
+    assert (region.r_max, region.low, region.high) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("arguments", [(0, 10, 10), (1, 10, 10), (float("nan"), 10, 10), (0.1, 0, 10), (0.1, 10, 0)])
+def test_bad_targets_are_refused(arguments):
+    with pytest.raises(InvalidInputError, match="must"):
+        LimitTarget("error", *arguments)
+
+
+@pytest.mark.parametrize(("delta", "delta_prime"), [(0, 0.01), (1, 0.01), (0.1, 0), (0.1, 1.5)])
+def test_bad_levels_are_refused(delta, delta_prime):
+    with pytest.raises(InvalidInputError, match="delta"):
+        LimitTarget("error", 0.1, 100, 100).region(delta, delta_prime)
+
+
+def test_targets_must_be_objectives():
+    space, target = Space(x=Float(0, 1)), LimitTarget("recall", 0.1, 100, 100)
+    for targets in ([], [target]):
+        with pytest.raises(InvalidInputError, match="targets"):
+            make_search("guided", space, ["error", "cost"], targets=targets, delta=0.1)
+
+
+def test_guided_search_asks_inside_the_region():
+    search = make_search(
+        "guided",
+        Space(x=Float(0, 1)),
+        ["error", "cost"],
+        targets=[LimitTarget("error", 0.3, 1000, 1000)],
+        delta=0.1,
+        n_startup=5,
+    )
+    region = search.regions["error"]
+    risks = []
+    for _ in range(10):
+        (config,) = search.ask()
+        risks.append(0.5 * config["x"] ** 2)
+        search.tell(config, {"error": risks[-1], "cost": 1 - config["x"]})
+    guided = risks[5:]
+    assert sum(region.low <= risk <= region.high for risk in guided) >= 4
+
+
+def test_guided_searches_may_share_a_storage(tmp_path):
+    options = {
+        "targets": [LimitTarget("error", 0.3, 1000, 1000)],
+        "delta": 0.1,
+        "n_startup": 3,
+        "storage": f"sqlite:///{tmp_path}/run.db",
+        "study_name": "shared",
+    }
+    here, there = (make_search("guided", Space(x=Float(0, 1)), ["error", "cost"], **options) for _ in range(2))
+    asked = []
+    for search in (here, there, here, there, here):
+        (config,) = search.ask()
+        asked.append(config["x"])
+        search.tell(config, {"error": 0.5 * config["x"] ** 2, "cost": 1 - config["x"]})
+    assert len(set(asked)) == 5

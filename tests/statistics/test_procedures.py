@@ -1,0 +1,68 @@
+"""Procedures against the oracle, statsmodels and hand-made cases."""
+
+import numpy as np
+import pytest
+from statsmodels.stats.multitest import multipletests
+
+from riskfront.statistics import graphs
+from riskfront.statistics.procedures import Bonferroni, FixedSequence, Graphical, Holm, Uncorrected
+from tests.support import reference as ref
+
+RNG = np.random.default_rng(0)
+SAMPLES = [RNG.beta(0.3, 3, size=size) for size in (1, 2, 3, 5, 8, 13, 40) for _ in range(5)]
+
+
+def test_as_the_oracle() -> None:
+    for p in SAMPLES:
+        assert FixedSequence().reject(p, 0.1).tolist() == ref.fixed_sequence(p, 0.1)
+        assert Bonferroni().reject(p, 0.1).tolist() == ref.bonferroni(p, 0.1)
+        assert Holm().reject(p, 0.1).tolist() == ref.holm(p, 0.1)
+        assert Uncorrected().reject(p, 0.1).tolist() == (p <= 0.1).tolist()
+
+
+def test_as_statsmodels() -> None:
+    for p in SAMPLES[::5]:
+        assert Holm().reject(p, 0.1).tolist() == multipletests(p, 0.1, "holm")[0].tolist()
+        assert Bonferroni().reject(p, 0.1).tolist() == multipletests(p, 0.1, "bonferroni")[0].tolist()
+
+
+def test_fixed_sequence_stops_for_good() -> None:
+    assert FixedSequence().reject(np.array([0.01, 0.1, 0.2, 0.0]), 0.1).tolist() == [True, True, False, False]
+
+
+def test_nan_is_never_rejected() -> None:
+    p = np.array([0.0, np.nan, 0.0])
+    for procedure in (FixedSequence(), Bonferroni(), Holm(), Uncorrected(), Graphical(graphs.chain(3))):
+        assert not procedure.reject(p, 0.1)[1]
+    assert FixedSequence().reject(p, 0.1).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "procedure", [FixedSequence(), Bonferroni(), Holm(), Uncorrected(), Graphical(graphs.hamming((4, 5)))], ids=repr
+)
+def test_levels_say_why(procedure: object) -> None:
+    """A hypothesis is rejected exactly if its p-value is at most its level; nan means it was never reached."""
+    for seed in range(20):
+        p = np.random.default_rng(seed).beta(0.2, 3, size=20)
+        levels, rejected = procedure.levels(p, 0.1), procedure.reject(p, 0.1)
+        np.testing.assert_array_equal(rejected, p <= levels)
+        assert levels.shape == p.shape
+
+
+def test_empty_families() -> None:
+    nothing = np.empty(0)
+    for procedure in (FixedSequence(), Bonferroni(), Holm(), Uncorrected()):
+        assert procedure.reject(nothing, 0.1).shape == (0,)
+        assert procedure.levels(nothing, 0.1).shape == (0,)
+
+
+def test_graphical_on_special_graphs() -> None:
+    for p in SAMPLES:
+        chain = Graphical(graphs.chain(len(p)))
+        assert chain.reject(p, 0.1).tolist() == ref.fixed_sequence(p, 0.1)
+
+
+def test_only_the_fixed_sequence_is_sequential() -> None:
+    assert FixedSequence().sequential
+    assert not any(procedure.sequential for procedure in (Bonferroni(), Holm(), Uncorrected()))
+    assert not Graphical(graphs.chain(2)).sequential
