@@ -1,7 +1,6 @@
 """The pipeline gives what that of transformers gives, for every form of input, and really leaves early."""
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
@@ -201,16 +200,3 @@ def test_the_folder_of_another_model_is_not_overwritten(
     assert {path.name: path.read_bytes() for path in classifier_folder.iterdir()} == before
     classifier.save_pretrained(tmp_path)
     classifier.save_pretrained(tmp_path)  # its own can be
-
-
-def test_a_folder_of_the_first_version_still_loads(folder: Path, tmp_path: Path) -> None:
-    old = tmp_path / "old"
-    old.mkdir()
-    for file in [*(folder / "encoder").iterdir(), folder / "adaptive.json", folder / "adaptive.safetensors"]:
-        (old / file.name).write_bytes(file.read_bytes())
-    found = AdaptiveClassifier.from_pretrained(old)
-    assert json.loads((old / "config.json").read_text())["model_type"] == "bert"
-    assert len(found.predict(TEXTS)) == len(TEXTS)
-    found.save_pretrained(old)
-    assert not (old / "model.safetensors").exists()
-    assert AdaptiveClassifier.from_pretrained(old).predict(TEXTS).tolist() == found.predict(TEXTS).tolist()

@@ -19,9 +19,10 @@ from riskfront.calibration.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
 from riskfront.runtime.files import write_text
 from riskfront.transformers.backbone import Backbone, load_classifier, pick_device
-from riskfront.transformers.folder import encoder_folder, save_encoder
+from riskfront.transformers.folder import ENCODER, save_encoder
 from riskfront.transformers.heads import ExitHeads, TokenPredictors, entropy
 from riskfront.transformers.layout import Layout
+from riskfront.transformers.learnt import FILE, Learnt
 from riskfront.transformers.network import Network, Walk
 from riskfront.transformers.setting import Setting
 from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
@@ -56,6 +57,7 @@ class AdaptiveClassifier:
         max_length: tokens of a text that are read.
         certificate: of the setting in use; None before calibration.
         setting: thresholds; by default those of the certificate.
+        learnt: which texts the network learnt from; None where that is not known.
     """
 
     network: Network
@@ -64,6 +66,7 @@ class AdaptiveClassifier:
     max_length: int
     certificate: Certificate | None = None
     setting: Setting | None = None
+    learnt: Learnt | None = None
 
     @property
     def abstain_label(self) -> Any:
@@ -143,14 +146,17 @@ class AdaptiveClassifier:
         try:
             target.mkdir(parents=True, exist_ok=True)
             certificate.unlink(missing_ok=True)  # that of another network; ours comes last, when all else is there
+            (target / ENCODER / FILE).unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot write in '{target}': {error.strerror}.") from error
         save_network(self.network, target)
-        self.tokenizer.save_pretrained(encoder_folder(target))
+        self.tokenizer.save_pretrained(target / ENCODER)
         about: dict[str, Any] = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
         about["layout"] = self.network.layout.to_dict()
         about["setting"] = None if self.setting is None else self.setting.to_config()
         write_text(target / "adaptive.json", json.dumps(about, indent=2) + "\n")
+        if self.learnt is not None:
+            self.learnt.save(target / ENCODER, self.network.backbone.model)
         if self.certificate is not None:
             self.certificate.save(certificate)
 
@@ -169,13 +175,15 @@ class AdaptiveClassifier:
                 f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error})."
             ) from error
         file = source / "certificate.json"
+        network = load_network(source, layout, device=device)
         return cls(
-            load_network(source, layout, device=device),
-            load_tokenizer(str(encoder_folder(source))),
+            network,
+            load_tokenizer(str(source / ENCODER)),
             classes,
             max_length,
             Certificate.load(file) if file.is_file() else None,
             None if setting is None else Setting.of(setting),
+            Learnt.load(source / ENCODER, network.backbone.model),
         )
 
 
@@ -189,7 +197,7 @@ def save_network(network: Network, folder: Path) -> None:
 
 def load_network(folder: Path, layout: Layout, *, device: str | None = None) -> Network:
     place = pick_device(device)
-    backbone = Backbone(load_classifier(str(encoder_folder(folder))).to(place))
+    backbone = Backbone(load_classifier(str(folder / ENCODER)).to(place))
     exit_heads = ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes)
     predictors = TokenPredictors(layout, backbone.n_layers, backbone.width)
     try:

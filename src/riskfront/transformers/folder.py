@@ -48,12 +48,6 @@ def save_encoder(model: Any, folder: Path) -> None:
     write_text(folder / "README.md", README.format(folder=folder.name))
 
 
-def encoder_folder(folder: Path) -> Path:
-    """Where the model and its tokenizer are; before 0.2 that was the folder itself."""
-    inner = folder / ENCODER
-    return inner if inner.is_dir() else folder
-
-
 def must_be_free(folder: Path) -> None:
     """Refuse to write into the folder of another model: its config.json would be lost."""
     file = folder / "config.json"

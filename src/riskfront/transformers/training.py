@@ -23,6 +23,7 @@ from riskfront.transformers.head_training import HeadTraining, train_exit_heads,
 from riskfront.transformers.heads import ExitHeads, TokenPredictors
 from riskfront.transformers.importance import head_importance
 from riskfront.transformers.layout import Layout
+from riskfront.transformers.learnt import Learnt, is_classifier, weights_digest
 from riskfront.transformers.network import Network
 from riskfront.transformers.pooling import check_kind
 from riskfront.transformers.steps import Steps
@@ -59,12 +60,13 @@ class Training:
 
 @dataclass(frozen=True)
 class Trained:
-    """A network, the order of its classes, and what its texts become."""
+    """A network, the order of its classes, what its texts become, and which texts it learnt from (None: not known)."""
 
     network: Network
     classes: tuple[Label, ...]
     tokenizer: Any
     max_length: int
+    learnt: Learnt | None = None
 
     def tokens(self, texts: LabelledTexts) -> Tokens:
         return tokens_of(self.tokenizer, texts, self.max_length)
@@ -92,10 +94,12 @@ def train(
     training, validation = (part.reordered(classes) for part in (parts.train, parts.validation))
     start = load_classifier(name, len(classes), classes=None if known else classes, seed=how.seed)
     tokenizer = load_tokenizer(name)
+    before = Learnt.load(name, start) or Learnt(elsewhere=is_classifier(start))
+    learnt = before.and_from(training.contents)
     max_length = min(how.max_length, Backbone(start).max_length)
     seen, held = (tokens_of(tokenizer, part, max_length) for part in (training, validation))
     made_from = {
-        "model": _weights_digest(start),
+        "model": weights_digest(start),
         "train": _texts_digest(seen, training),
         "fine_tuning": None if known else asdict(how.fine_tuning) | {"exits": how.exits},
         "seed": how.seed,
@@ -109,6 +113,7 @@ def train(
         with quiet():
             start.save_pretrained(path)
         tokenizer.save_pretrained(path)
+        learnt.save(path, start)
 
     tuned = steps.run("1-fine-tuned", made_from, fine_tuned, lambda p: load_classifier(str(p)))
     name_classes(tuned.config, classes)  # the same rows may have been learnt under other names
@@ -186,7 +191,7 @@ def train(
     say(str(report))
     if (warning := report.warning()) is not None:
         warnings.warn(warning, stacklevel=2)
-    return Trained(network, classes, tokenizer, max_length)
+    return Trained(network, classes, tokenizer, max_length, learnt.and_from(validation.contents))
 
 
 def known_classes(name: str, classes: tuple[Label, ...]) -> tuple[Label, ...] | None:
@@ -216,13 +221,6 @@ def tokens_of(tokenizer: Any, texts: LabelledTexts, max_length: int) -> Tokens:
 def _loaded(module: nn.Module, path: Path) -> Any:
     module.load_state_dict(load_file(path))
     return module.eval()
-
-
-def _weights_digest(model: nn.Module) -> str:
-    digest = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
-        digest.update(name.encode() + value.contiguous().cpu().numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _texts_digest(tokens: Tokens, texts: LabelledTexts) -> str:
