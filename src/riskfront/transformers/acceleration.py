@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -86,7 +87,7 @@ class Plan:
 
 def accelerate(
     model: str | os.PathLike[str],
-    data: str | os.PathLike[str] | pd.DataFrame,
+    data: str | os.PathLike[str] | pd.DataFrame | Any,
     problem: Problem,
     out: str | os.PathLike[str],
     plan: Plan | None = None,
@@ -99,8 +100,8 @@ def accelerate(
 
     Args:
         model: a folder or hub name of an encoder, such as BERT, RoBERTa, DeBERTa-v3 or ModernBERT.
-        data: a Parquet or CSV file, a data frame, or the name of a Hugging Face data set, with columns `text`, or `text_a` and
-            `text_b`, and `label`, and optionally `split`.
+        data: a Parquet or CSV file, a data frame, or a Hugging Face data set (`Dataset`, `DatasetDict` or a name), with columns
+            `text`, or `text_a` and `text_b`, and `label`, and optionally `split`.
         problem: limits and objectives on the columns of `PruningTrace`.
         out: the folder. Whatever was finished in it is not done again.
         plan: rows, training, thresholds, method and seed.
@@ -142,7 +143,7 @@ def declared(learnt: Learnt | None, plan: Plan) -> Learnt | None:
     return replace(learnt or Learnt(), elsewhere=False).and_from(named)
 
 
-def read_parts(data: str | os.PathLike[str] | pd.DataFrame, plan: Plan, *, learning: bool = True) -> TextParts:
+def read_parts(data: str | os.PathLike[str] | pd.DataFrame | Any, plan: Plan, *, learning: bool = True) -> TextParts:
     """The rows to train, validate and calibrate with; only the last two unless something is to be learnt."""
     rows = plan.rows
     return split_texts(

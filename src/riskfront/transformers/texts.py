@@ -16,6 +16,7 @@ import pandas as pd
 from riskfront.arrays import BoolArray, IntArray
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.transformers.content import digests, places
+from riskfront.transformers.hugging_face_data import is_data_set, to_frame
 
 Label = int | float | str | bool
 TRAIN = ("train", "training")  # values of the column `split` that mean: the model may learn from this row
@@ -68,10 +69,16 @@ class TextParts:
     n_kept_together: int = 0
 
 
-def read_texts(source: str | os.PathLike[str] | pd.DataFrame) -> pd.DataFrame:
-    """A data frame from a file, a name of a Hugging Face data set, or a data frame itself."""
+def read_texts(source: str | os.PathLike[str] | pd.DataFrame | Any) -> pd.DataFrame:
+    """A data frame from a file, a Hugging Face data set (`Dataset`, `DatasetDict`, or a name), or a data frame itself."""
     if isinstance(source, pd.DataFrame):
         return source
+    if is_data_set(source):
+        return to_frame(source)
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidInputError(
+            f"data must be a file, a data frame or a data set of Hugging Face; got {type(source).__name__}."
+        )
     path = Path(source)
     if path.is_dir():
         raise StoreError(f"data must be a Parquet or CSV file; '{path}' is a folder.")
@@ -235,4 +242,4 @@ def _from_hub(name: str) -> pd.DataFrame:
         found = load_dataset(name)
     except Exception as error:
         raise StoreError(f"'{name}' is no file, and no Hugging Face data set could be read ({error}).") from error
-    return pd.concat([part.to_pandas().assign(split=split) for split, part in found.items()], ignore_index=True)
+    return to_frame(found)

@@ -25,6 +25,7 @@ from riskfront.transformers.importance import head_importance
 from riskfront.transformers.layout import Layout
 from riskfront.transformers.learnt import Learnt, is_classifier, weights_digest
 from riskfront.transformers.network import Network
+from riskfront.transformers.own_trainer import LabelledRows, MakeTrainer, identity, train_with
 from riskfront.transformers.pooling import check_kind
 from riskfront.transformers.steps import Steps
 from riskfront.transformers.texts import Label, LabelledTexts, TextParts
@@ -43,6 +44,8 @@ class Training:
             after each layer, as in the paper.
         max_length: tokens of a text that are read, at most what the model can.
         seed: of new weights, of dropout and of the order of examples.
+        trainer: makes the user's own Trainer for fine-tuning, such as `partial(Trainer, args=TrainingArguments(...))`; called
+            with model, train_dataset, eval_dataset and processing_class. `fine_tuning` has no effect then.
     """
 
     fine_tuning: FineTuning = field(default_factory=FineTuning)
@@ -51,6 +54,7 @@ class Training:
     exits: str = "pooled"
     max_length: int = 128
     seed: int = 0
+    trainer: MakeTrainer | None = None
 
     def __post_init__(self) -> None:
         check_kind(self.exits)
@@ -101,13 +105,16 @@ def train(
     made_from = {
         "model": weights_digest(start),
         "train": _texts_digest(seen, training),
-        "fine_tuning": None if known else asdict(how.fine_tuning) | {"exits": how.exits},
+        "fine_tuning": None if known else _way(how),
         "seed": how.seed,
     }
     steps = Steps(folder, say)
 
     def fine_tuned(path: Path) -> None:
-        if known is None:
+        if known is None and how.trainer is not None:
+            rows = (LabelledRows(seen, training.labels), LabelledRows(held, validation.labels))
+            train_with(how.trainer, start.to(place), tokenizer, *rows).to(place)
+        elif known is None:
             start.to(place)
             fine_tune(start, seen, training.labels, how.fine_tuning, exits=how.exits, seed=how.seed, progress=progress)
         with quiet():
@@ -192,6 +199,13 @@ def train(
     if (warning := report.warning()) is not None:
         warnings.warn(warning, stacklevel=2)
     return Trained(network, classes, tokenizer, max_length, learnt.and_from(validation.contents))
+
+
+def _way(how: Training) -> dict[str, Any]:
+    """What fine-tuning is made from."""
+    if how.trainer is not None:
+        return {"trainer": identity(how.trainer)}
+    return asdict(how.fine_tuning) | {"exits": how.exits}
 
 
 def known_classes(name: str, classes: tuple[Label, ...]) -> tuple[Label, ...] | None:
