@@ -139,11 +139,12 @@ def predict(
     device: Device = "",
 ) -> int:
     """Classify texts at the certified setting, into a CSV file or onto the screen."""
-    from riskfront.transformers import AdaptiveClassifier, read_texts
+    from riskfront.transformers import read_texts
+    from riskfront.transformers.cascade_classifier import load_accelerated
 
     must_be_writable(out, inputs=[Path(data)])
     frame = read_texts(data)
-    classifier = AdaptiveClassifier.from_pretrained(folder, device=device or None)
+    classifier = load_accelerated(folder, device=device or None)
     if {"text_a", "text_b"} <= set(frame.columns):
         texts: Any = list(zip(frame["text_a"], frame["text_b"], strict=True))
     elif "text" in frame.columns:

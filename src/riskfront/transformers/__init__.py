@@ -19,6 +19,9 @@ except ImportError as error:
 
 from riskfront.transformers.acceleration import Grid, Plan, Rows, accelerate, certify, read_parts
 from riskfront.transformers.backbone import Backbone, load_classifier
+from riskfront.transformers.cascade import CascadeSetting, CascadeTrace
+from riskfront.transformers.cascade_acceleration import accelerate_cascade, certify_cascade
+from riskfront.transformers.cascade_classifier import CascadeClassifier
 from riskfront.transformers.classifier import AdaptiveClassifier, Answers
 from riskfront.transformers.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
@@ -38,6 +41,9 @@ __all__ = [
     "AdaptivePipeline",
     "Answers",
     "Backbone",
+    "CascadeClassifier",
+    "CascadeSetting",
+    "CascadeTrace",
     "FineTuning",
     "Grid",
     "HeadTraining",
@@ -54,7 +60,9 @@ __all__ = [
     "Trained",
     "Training",
     "accelerate",
+    "accelerate_cascade",
     "certify",
+    "certify_cascade",
     "fine_tune",
     "head_importance",
     "labelled_texts",

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from riskfront.errors import InvalidInputError
+from riskfront.transformers.cascade_classifier import CascadeClassifier, load_accelerated
 from riskfront.transformers.classifier import AdaptiveClassifier
 
 TASKS = ("text-classification", "sentiment-analysis")
@@ -18,7 +19,7 @@ NOT_GIVEN = ""  # of top_k, where None means: all classes
 
 def pipeline(
     task: str = "text-classification",
-    model: str | os.PathLike[str] | AdaptiveClassifier | None = None,
+    model: str | os.PathLike[str] | AdaptiveClassifier | CascadeClassifier | None = None,
     *,
     device: int | str | torch.device | None = None,
     batch_size: int = 32,
@@ -28,7 +29,7 @@ def pipeline(
 
     Args:
         task: text-classification, or sentiment-analysis, which is the same.
-        model: the folder that `riskfront accelerate` wrote, or a classifier.
+        model: the folder of an accelerated classifier or cascade, or one of these itself.
         device: such as "cuda" or 0; -1 is the CPU. By default CUDA where there is one. A classifier stays where it is.
         batch_size: texts at a time.
         top_k: how many classes of each text to return; None for all.
@@ -37,9 +38,9 @@ def pipeline(
         raise InvalidInputError(f"task must be one of {list(TASKS)}; got {task!r}.")
     if model is None:
         raise InvalidInputError("model must be the folder of an accelerated classifier; got none.")
-    if not isinstance(model, AdaptiveClassifier):
+    if not isinstance(model, AdaptiveClassifier | CascadeClassifier):
         name = ("cpu" if device < 0 else f"cuda:{device}") if isinstance(device, int) else device
-        model = AdaptiveClassifier.from_pretrained(model, device=None if name is None else str(name))
+        model = load_accelerated(model, device=None if name is None else str(name))
     return AdaptivePipeline(model, batch_size=batch_size, top_k=top_k)
 
 
@@ -55,7 +56,11 @@ class AdaptivePipeline:
     task = TASKS[0]
 
     def __init__(
-        self, classifier: AdaptiveClassifier, *, batch_size: int = 32, top_k: int | str | None = NOT_GIVEN
+        self,
+        classifier: AdaptiveClassifier | CascadeClassifier,
+        *,
+        batch_size: int = 32,
+        top_k: int | str | None = NOT_GIVEN,
     ) -> None:
         self.classifier, self._top_k = classifier, _checked_top_k(top_k)
         self._batch_size = _checked_batch_size(batch_size)
@@ -119,8 +124,7 @@ class AdaptivePipeline:
             rows = [i for i, text in enumerate(texts) if isinstance(text, tuple) == pairs]
             if rows:
                 chosen: Any = [texts[i] for i in rows]
-                tokens = self.classifier.tokenize(chosen)
-                probabilities = self.classifier.answer(tokens, batch_size=batch_size).probabilities
+                probabilities = self.classifier.predict_proba(chosen, batch_size=batch_size)
                 for i, scores in zip(rows, probabilities.tolist(), strict=True):
                     found[i] = self._result(scores, top_k)
         return found
