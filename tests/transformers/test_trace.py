@@ -11,7 +11,7 @@ import torch
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import AdaptiveClassifier, Layout, Network, PruningTrace, Setting
 from riskfront.transformers.network import Walk
-from riskfront.transformers.trace import exit_layers
+from riskfront.transformers.passes import exit_layers
 from tests.support import tiny_transformers as tiny
 from tests.support import transformer_reference as reference
 

@@ -105,7 +105,7 @@ class AdaptiveClassifier:
         """Texts that are tokenised already, in batches of similar length."""
         setting, network = self.used_setting, self.network
         n_layers = network.backbone.n_layers
-        layers = network.layers(network.kept_heads(setting.tau_head))
+        layers = network.layers(network.kept_heads(setting.tau_head), setting.precision)
         exits, prunes = setting.tau_layer > 0, setting.tau_token > 0
         probabilities = np.zeros((len(tokens), network.backbone.n_classes), dtype=np.float32)
         layers_run = np.full(len(tokens), n_layers)
