@@ -38,6 +38,8 @@ class HeadTraining:
         token_rows: token predictors learn from at most as many examples, because scores need gradients; None for all.
         token_epochs: passes over those examples.
         batch_size, learning_rate: of both.
+        standardise: let exit heads learn from standardised inputs, `temperature`: make their entropies comparable; to see what
+            each brings.
     """
 
     epochs: int = 10
@@ -46,6 +48,8 @@ class HeadTraining:
     token_epochs: int = 1
     batch_size: int = 32
     learning_rate: float = 1e-3
+    standardise: bool = True
+    temperature: bool = True
 
     def __post_init__(self) -> None:
         for name in ("epochs", "token_epochs", "batch_size"):
@@ -170,7 +174,7 @@ def fit_exit_heads(
     optimizer = torch.optim.AdamW(heads.parameters(), lr=how.learning_rate, weight_decay=0.01)
     best = [float("inf")] * len(heads.heads)
     kept: list[dict[str, Tensor]] = [{}] * len(heads.heads)
-    scale = Scale.of(train[0])
+    scale = Scale.of(train[0]) if how.standardise else Scale.none(train[0])
     held = scale(validation[0])
     with ProgressBar("exit heads", how.epochs, shown=progress) as bar:
         for _ in range(how.epochs):
@@ -188,7 +192,7 @@ def fit_exit_heads(
     for k, (head, state) in enumerate(zip(heads.heads, kept, strict=True)):
         head.load_state_dict(state)
         with torch.no_grad():
-            temperature = best_temperature(head(reads(layout, held, k)), validation[1])
+            temperature = best_temperature(head(reads(layout, held, k)), validation[1]) if how.temperature else 1.0
             head[2].weight /= temperature
             head[2].bias /= temperature
         fold_standardisation(head[0], *(reads(layout, part[None], k)[0] for part in (scale.mean, scale.deviation)))
@@ -243,6 +247,10 @@ class Scale:
         mean = seen.mean(dim=0)
         deviation = (seen - mean).square_().mean(dim=0).sqrt()
         return cls(mean, torch.where(deviation > 1e-5 * mean.abs().clamp_min(1e-3), deviation, torch.inf))
+
+    @classmethod
+    def none(cls, seen: Tensor) -> Scale:
+        return cls(torch.zeros_like(seen[0]), torch.ones_like(seen[0]))
 
     def __call__(self, seen: Tensor) -> Tensor:
         return (seen - self.mean) / self.deviation

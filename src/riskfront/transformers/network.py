@@ -100,6 +100,11 @@ class Walk:
         self._look()
 
     @property
+    def is_over(self) -> bool:
+        """Whether all layers are behind us."""
+        return self.depth == len(self._layers)
+
+    @property
     def at_exit(self) -> bool:
         """Whether an answer can be had here, the model's own after the last layer included."""
         return self.depth >= self._layout.first_exit

@@ -44,8 +44,7 @@ def features(kind: str, pairs: bool, states: Tensor, lengths: Tensor, texts: Ten
         states: (tokens, width), `lengths`: (examples,), the first token of each is [CLS].
         texts: (tokens,), 1 or 2 for the tokens of the first or second text, 0 for special ones.
     """
-    starts = torch.cumsum(lengths, 0) - lengths
-    cls = states[starts]
+    cls = states[:1] if len(lengths) == 1 else states[torch.cumsum(lengths, 0) - lengths]
     if kind == "cls":
         return cls
     if not pairs:

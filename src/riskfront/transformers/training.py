@@ -150,6 +150,8 @@ def train(
             "epochs": how.heads.epochs,
             "batch_size": how.heads.batch_size,
             "learning_rate": how.heads.learning_rate,
+            "standardise": how.heads.standardise,
+            "temperature": how.heads.temperature,
         },
         exits_trained,
         lambda p: _loaded(
