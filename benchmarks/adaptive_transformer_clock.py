@@ -2,9 +2,10 @@
 
     python -m benchmarks.adaptive_transformer_clock ag_news --model MODEL --data AG_NEWS.parquet --work WORK [--cpu-time]
 
-WORK is the folder that `benchmarks.adaptive_transformer` trained and traced in. Batches of 1, 8 and 32 texts, in the given order
-and sorted by length; plain first and plain last; p50 and p99 of a batch, and all texts together. One thread. With --cpu-time the
-seconds are those that the thread itself was running: for a machine that has other things to do. Tokenising is not timed.
+WORK is the folder that `benchmarks.adaptive_transformer` trained and traced in. Batches of 1, 8 and 32 texts, in the given
+order and sorted by length; plain first and plain last; p50 and p99 of a batch, and all texts together. One thread. With
+--cpu-time the seconds are those that the thread itself was running: for a machine that has other things to do. Tokenising is
+not timed.
 Writes results/adaptive_transformer_clock_NAME.md and .csv.
 """
 

@@ -189,7 +189,8 @@ def fit_exit_heads(
                     if loss < best[k]:
                         best[k], kept[k] = float(loss), copy.deepcopy(heads.heads[k].state_dict())
             bar.advance()
-    for k, (head, state) in enumerate(zip(heads.heads, kept, strict=True)):
+    for k, state in enumerate(kept):
+        head: Any = heads.heads[k]
         head.load_state_dict(state)
         with torch.no_grad():
             temperature = best_temperature(head(reads(layout, held, k)), validation[1]) if how.temperature else 1.0

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +91,9 @@ def measure_clock(network: Network, max_length: int, precision: str = "float32")
     runs: list[Callable[[], Any]] = []
     for n in tokens:
         batch = _some_tokens(network, int(n))
-        runs += [lambda batch=batch, layer=layer: layer(batch) for layer in layers]
-        runs += [lambda n=n: _some_tokens(network, int(n))]
-        runs += [lambda batch=batch: _ask_exit(network, batch), lambda batch=batch: _ask_predictor(network, batch)]
+        runs += [partial(layer, batch) for layer in layers]
+        runs += [partial(_some_tokens, network, int(n))]
+        runs += [partial(_ask_exit, network, batch), partial(_ask_predictor, network, batch)]
     found = fastest(runs).reshape(len(tokens), -1).T
     return Clock(tokens, heads, found[:3], found[3], found[4], found[5])
 

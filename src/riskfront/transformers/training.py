@@ -1,4 +1,4 @@
-"""The training steps, each done once: fine-tuning, head scores, exit heads, token predictors, and what the exits answer."""
+"""The four training steps, one after the other, each done once: fine-tuning, head scores, exit heads, token predictors."""
 
 from __future__ import annotations
 
@@ -141,8 +141,10 @@ def train(
             progress=progress,
         )
         save_file(found.state_dict(), path / "exit_heads.safetensors")
+        unpruned = Network(backbone, scores, found, TokenPredictors(layout, backbone.n_layers, backbone.width), layout)
+        report_exits(unpruned, held, validation.labels).save(path / "exits.json")
 
-    exits = steps.run(
+    exits, report = steps.run(
         "3-exit-heads",
         {
             "layout": layout.to_dict(),
@@ -154,8 +156,11 @@ def train(
             "temperature": how.heads.temperature,
         },
         exits_trained,
-        lambda p: _loaded(
-            ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes), p / "exit_heads.safetensors"
+        lambda p: (
+            _loaded(
+                ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes), p / "exit_heads.safetensors"
+            ),
+            ExitReport.load(p / "exits.json"),
         ),
         after="2-head-scores",  # not for the scores, but they too change with the validation texts
     )
@@ -180,11 +185,6 @@ def train(
         after="1-fine-tuned",
     )
     network = Network(backbone, scores, exits.to(place), predictors.to(place), layout)
-
-    def judged(path: Path) -> None:
-        report_exits(network, held, validation.labels).save(path / "exits.json")
-
-    report = steps.run("5-exit-report", {}, judged, lambda p: ExitReport.load(p / "exits.json"), after="3-exit-heads")
     say(str(report))
     if (warning := report.warning()) is not None:
         warnings.warn(warning, stacklevel=2)
