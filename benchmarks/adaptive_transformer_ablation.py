@@ -43,9 +43,9 @@ from riskfront.transformers import (
 )
 from riskfront.transformers.acceleration import thresholds_of
 from riskfront.transformers.cost import Sizes, Work, flops
+from riskfront.transformers.execution.passes import entropies, leaving_depths
 from riskfront.transformers.head_training import exit_features, fit_exit_heads, reads
 from riskfront.transformers.heads import ExitHeads
-from riskfront.transformers.passes import entropies, leaving_depths
 from riskfront.transformers.tokens import load_tokenizer
 from riskfront.transformers.training import tokens_of
 

@@ -11,7 +11,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.transformers import Layout, Network, PruningTrace
 from riskfront.transformers.acceleration import check_problem
 from riskfront.transformers.cost import Work
-from riskfront.transformers.latency import Clock, clocks_of, measure_clock
+from riskfront.transformers.execution.latency import Clock, clocks_of, measure_clock
 
 CLOCK = Clock(
     tokens=np.array([1, 11]),

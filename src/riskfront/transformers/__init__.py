@@ -20,12 +20,12 @@ except ImportError as error:
 from riskfront.transformers.acceleration import Grid, Plan, Rows, accelerate, certify, read_parts
 from riskfront.transformers.backbone import Backbone, load_classifier
 from riskfront.transformers.classifier import AdaptiveClassifier
+from riskfront.transformers.execution.runtime import Answers
+from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
 from riskfront.transformers.importance import head_importance, token_importance
-from riskfront.transformers.layout import Layout
 from riskfront.transformers.network import Network
-from riskfront.transformers.runtime import Answers
 from riskfront.transformers.setting import Setting
 from riskfront.transformers.texts import LabelledTexts, TextParts, labelled_texts, read_texts, split_texts
 from riskfront.transformers.thresholds import Thresholds, make_thresholds

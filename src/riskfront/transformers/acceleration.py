@@ -18,9 +18,9 @@ from riskfront.methods import Method, make_method
 from riskfront.problems.problem import Problem
 from riskfront.runtime.files import write_text
 from riskfront.search import STRATEGIES, Search
+from riskfront.transformers.backbones.precision import check_precision
 from riskfront.transformers.classifier import AdaptiveClassifier
-from riskfront.transformers.latency import Clock, clocks_of
-from riskfront.transformers.precision import check_precision
+from riskfront.transformers.execution.latency import Clock, clocks_of
 from riskfront.transformers.texts import LabelledTexts, TextParts, read_texts, split_texts
 from riskfront.transformers.thresholds import Thresholds, make_thresholds
 from riskfront.transformers.trace import PruningTrace

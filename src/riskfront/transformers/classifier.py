@@ -19,10 +19,10 @@ from riskfront.calibration.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
 from riskfront.runtime.files import write_text
 from riskfront.transformers.backbone import Backbone, load_classifier, pick_device, quiet
+from riskfront.transformers.execution.runtime import Answers, answer
+from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.heads import ExitHeads, TokenPredictors
-from riskfront.transformers.layout import Layout
 from riskfront.transformers.network import Network
-from riskfront.transformers.runtime import Answers, answer
 from riskfront.transformers.setting import Setting
 from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
 

@@ -19,10 +19,10 @@ from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.runtime.progress import ProgressBar
 from riskfront.transformers.backbone import Backbone, Packed
+from riskfront.transformers.exits.layout import Layout
+from riskfront.transformers.exits.pooling import features, n_parts
 from riskfront.transformers.heads import ExitHeads, TokenPredictors, fold_standardisation, log_softmax_by_example
 from riskfront.transformers.importance import token_importance
-from riskfront.transformers.layout import Layout
-from riskfront.transformers.pooling import features, n_parts
 from riskfront.transformers.tokens import Tokens
 
 SAMPLE = 256  # examples whose tokens' states give the scale of what token predictors read

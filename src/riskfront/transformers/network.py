@@ -12,11 +12,11 @@ from torch import Tensor
 
 from riskfront.arrays import Array
 from riskfront.transformers.backbone import Backbone, Layer, Packed
+from riskfront.transformers.backbones.precision import in_precision
 from riskfront.transformers.cost import Sizes
+from riskfront.transformers.exits.layout import Layout
+from riskfront.transformers.exits.pooling import features
 from riskfront.transformers.heads import ExitHeads, TokenPredictors
-from riskfront.transformers.layout import Layout
-from riskfront.transformers.pooling import features
-from riskfront.transformers.precision import in_precision
 
 
 @dataclass(frozen=True)

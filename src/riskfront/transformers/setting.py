@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers.precision import check_precision
+from riskfront.transformers.backbones.precision import check_precision
 
 THRESHOLDS = ("tau_token", "tau_head", "tau_layer", "lambda")
 NAMES = (*THRESHOLDS, "precision")
@@ -53,7 +53,9 @@ class Setting:
             return config
         unknown = config.keys() - set(NAMES)
         if unknown:
-            raise InvalidInputError(f"a setting has the parts {list(NAMES)}; got {sorted(unknown)}.")
+            raise InvalidInputError(
+                f"a setting has the thresholds {list(THRESHOLDS)} and a precision; got {sorted(unknown)}."
+            )
         return cls(**{"abstain" if name == "lambda" else name: value for name, value in config.items()})
 
     def to_config(self) -> dict[str, Any]:

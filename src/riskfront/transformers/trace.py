@@ -18,11 +18,11 @@ from riskfront.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.runtime.files import written_whole
 from riskfront.runtime.progress import ProgressBar
+from riskfront.transformers.backbones.precision import PRECISIONS
 from riskfront.transformers.cost import Work, flops, relative_cost
-from riskfront.transformers.latency import Clock
+from riskfront.transformers.execution.latency import Clock
+from riskfront.transformers.execution.passes import Passes, Way, leaving_depths
 from riskfront.transformers.network import Network, Walk
-from riskfront.transformers.passes import Passes, Way, leaving_depths
-from riskfront.transformers.precision import PRECISIONS
 from riskfront.transformers.setting import Setting
 from riskfront.transformers.tokens import Tokens
 

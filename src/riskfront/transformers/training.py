@@ -17,14 +17,14 @@ from torch import nn
 
 from riskfront.errors import InvalidInputError
 from riskfront.transformers.backbone import Backbone, load_classifier, name_classes, pick_device, quiet
-from riskfront.transformers.exit_report import ExitReport, report_exits
+from riskfront.transformers.execution.exit_report import ExitReport, report_exits
+from riskfront.transformers.exits.layout import Layout
+from riskfront.transformers.exits.pooling import check_kind
 from riskfront.transformers.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
 from riskfront.transformers.heads import ExitHeads, TokenPredictors
 from riskfront.transformers.importance import head_importance
-from riskfront.transformers.layout import Layout
 from riskfront.transformers.network import Network
-from riskfront.transformers.pooling import check_kind
 from riskfront.transformers.steps import Steps
 from riskfront.transformers.texts import Label, LabelledTexts, TextParts
 from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize

@@ -20,9 +20,9 @@ import torch
 from riskfront.arrays import Array
 from riskfront.transformers.backbones import Packed
 from riskfront.transformers.cost import Work, until_leaving
+from riskfront.transformers.exits.pooling import FIRST, SECOND, features
 from riskfront.transformers.heads import entropy
 from riskfront.transformers.network import Network
-from riskfront.transformers.pooling import FIRST, SECOND, features
 
 ROUNDS = 7
 
