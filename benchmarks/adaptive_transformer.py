@@ -47,20 +47,20 @@ PLANS = {
     "ag_news": Plan(
         training=Training(
             FineTuning(epochs=1, learning_rate=5e-5, early_layers=1.0),
-            heads=HeadTraining(epochs=20, token_rows=1000),
+            heads=HeadTraining(epochs=20, rows=3000, token_rows=1000),
             max_length=64,
         ),
         rows=Rows(train=5_000, validation=1000, calibration=4_000),
-        grid=Grid(head=1, token=6, layer=120),
+        grid=Grid(head=1, token=5, layer=120),
     ),
     "qqp": Plan(
         training=Training(
             FineTuning(epochs=1, learning_rate=5e-5, early_layers=1.0),
-            heads=HeadTraining(epochs=20, token_rows=1000),
+            heads=HeadTraining(epochs=20, rows=3000, token_rows=1000),
             max_length=64,
         ),
         rows=Rows(train=7_000, validation=1000, calibration=4_000),
-        grid=Grid(head=1, token=6, layer=120),
+        grid=Grid(head=1, token=5, layer=120),
     ),
 }
 DIMENSIONS = {
@@ -195,8 +195,8 @@ gte-small, a pretrained sentence encoder (12 layers x 12 heads, width 384), not 
 
 - {plan.rows.train:,} rows to train on, {how.fine_tuning.epochs} epoch, learning rate {how.fine_tuning.learning_rate:g}, weight
   {how.fine_tuning.early_layers:g} on the loss of early layers (0 is the paper's training), at most
-  {how.max_length} tokens; token predictors on {how.heads.token_rows:,} of them; {plan.rows.validation:,} validation rows;
-  seed {plan.seed}.
+  {how.max_length} tokens; exit heads on {how.heads.rows:,} of them, token predictors on {how.heads.token_rows:,};
+  {plan.rows.validation:,} validation rows; seed {plan.seed}.
 - {len(trace):,} rows of the test split traced at {counts} thresholds. Each of {TRIALS} random splits calibrates on
   {CALIBRATION:.0%} of them and judges on the rest; pareto-testing, delta = {DELTA}, minimising FLOPs.
 - Accuracy of the full model: {exits[-1]:.4f}. Before the first layer and after each: {" ".join(f"{a:.3f}" for a in exits)}.

@@ -44,7 +44,8 @@ from riskfront.transformers import (
 from riskfront.transformers.acceleration import thresholds_of
 from riskfront.transformers.cost import Sizes, Work, flops
 from riskfront.transformers.execution.passes import entropies, leaving_depths
-from riskfront.transformers.head_training import exit_features, fit_exit_heads, reads
+from riskfront.transformers.exits.pooling import features, n_parts
+from riskfront.transformers.head_training import fit_exit_heads, reads, rows_to_read
 from riskfront.transformers.heads import ExitHeads
 from riskfront.transformers.tokens import load_tokenizer
 from riskfront.transformers.training import tokens_of
@@ -87,17 +88,21 @@ def arms(pairs: bool) -> list[Arm]:
     ]
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def read_rows(backbone: Backbone, tokens: Tokens, labels: np.ndarray, pairs: bool, path: Path) -> Seen:
     """One pass over these rows, or what it left."""
     if not path.is_file():
-        layout = Layout(pairs=pairs)
-        features = exit_features(backbone, layout, tokens, 32)
+        layers, width = backbone.layers(), n_parts("pooled", pairs) * backbone.width
+        read = torch.empty(len(tokens), backbone.n_layers, width)
         full = torch.empty(len(tokens), backbone.n_classes)
-        for batch in tokens.batches(32):
-            full[torch.from_numpy(batch)] = torch.softmax(backbone.model(**tokens.padded(batch)).logits, dim=1)
+        for positions in tokens.batches(32):
+            batch, texts = backbone.embed(tokens.padded(positions)), tokens.packed_texts(positions)
+            for depth, layer in enumerate(layers):
+                read[positions, depth] = features("pooled", pairs, batch.states, batch.lengths, texts)
+                batch = layer(batch)
+            full[positions] = torch.softmax(backbone.classify(backbone.summary(batch)), dim=1)
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file({"features": features, "full": full}, path)
+        save_file({"features": read, "full": full}, path)
     found = load_file(path)
     return Seen(found["features"], torch.tensor(labels), tokens.lengths, found["full"])
 
@@ -212,7 +217,9 @@ def measure_exits(arguments: argparse.Namespace, model: str, cache: Path, wanted
         tokens = tokens_of(tokenizer, texts, plan.training.max_length)
         return read_rows(backbone, tokens, texts.labels, texts.second is not None, cache / f"{name}.safetensors")
 
-    seen = [rows_of(name, getattr(parts, name)) for name in ("train", "validation", "calibration")]
+    learnt = parts.train.take(rows_to_read(len(parts.train), plan.training.heads, plan.training.seed))
+    texts = {"train": learnt, "validation": parts.validation, "calibration": parts.calibration}
+    seen = [rows_of(name, part) for name, part in texts.items()]
     epochs = plan.training.heads.epochs
     return [row for arm in wanted for row in measure(arm, backbone, seen[0], seen[1], seen[2], epochs)]
 

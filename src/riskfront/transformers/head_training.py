@@ -140,7 +140,7 @@ def train_exit_heads(
     progress: bool | None = None,
 ) -> ExitHeads:
     """One pass through the encoder for what exits read, then `fit_exit_heads`."""
-    chosen = np.random.Generator(np.random.PCG64([seed, 3])).permutation(len(train[0]))[: how.rows]
+    chosen = rows_to_read(len(train[0]), how, seed)
     train = (train[0].take(chosen), train[1][chosen])
     with ProgressBar("reading for exit heads", len(train[0]) + len(validation[0]), shown=progress) as bar:
         seen, held = (exit_features(backbone, layout, part[0], how.batch_size, bar) for part in (train, validation))
@@ -150,6 +150,11 @@ def train_exit_heads(
         heads.to(backbone.device), layout, (seen, targets), (held, held_targets), how, seed=seed, progress=progress
     )
     return heads
+
+
+def rows_to_read(n: int, how: HeadTraining, seed: int = 0) -> IntArray:
+    """The examples that exit heads learn from, drawn at random from `n`."""
+    return np.random.Generator(np.random.PCG64([seed, 3])).permutation(n)[: how.rows]
 
 
 def fit_exit_heads(
