@@ -47,7 +47,7 @@ PLANS = {
     "ag_news": Plan(
         training=Training(
             FineTuning(epochs=1, learning_rate=5e-5, early_layers=1.0),
-            heads=HeadTraining(epochs=20, rows=3000, token_rows=1000),
+            heads=HeadTraining(epochs=20, rows=2000, token_rows=1000),
             max_length=64,
         ),
         rows=Rows(train=5_000, validation=1000, calibration=4_000),
@@ -56,7 +56,7 @@ PLANS = {
     "qqp": Plan(
         training=Training(
             FineTuning(epochs=1, learning_rate=5e-5, early_layers=1.0),
-            heads=HeadTraining(epochs=20, rows=3000, token_rows=1000),
+            heads=HeadTraining(epochs=20, rows=2000, token_rows=1000),
             max_length=64,
         ),
         rows=Rows(train=7_000, validation=1000, calibration=4_000),
