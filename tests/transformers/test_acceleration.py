@@ -70,7 +70,8 @@ def test_from_an_encoder_without_a_head(encoder_folder: Path, tmp_path: Path) ->
     assert found.certificate
     assert found.certificate.guaranteed
     assert lines[:4] == ["1-fine-tuned ...", "2-head-scores ...", "3-exit-heads ...", "4-token-predictors ..."]
-    assert lines[4].startswith(f"calibrating on {len(read_parts(frame, PLAN).calibration):,} texts, ")
+    assert lines[4].startswith("exits are right, before the first layer and after each: ")
+    assert lines[5].startswith(f"calibrating on {len(read_parts(frame, PLAN).calibration):,} texts, ")
     fresh = tiny.make_frame(300, 23)
     loaded = AdaptiveClassifier.from_pretrained(tmp_path)
     assert (loaded.predict(fresh["text"].tolist()) == fresh["label"]).mean() > 0.85

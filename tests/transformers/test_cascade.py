@@ -151,7 +151,7 @@ def test_bad_input_in_a_sentence(cascade: CascadeClassifier, traced: CascadeTrac
     with pytest.raises(InvalidInputError, match="at least 1 threshold of the small encoder"):
         small_thresholds(traced.small, 0)
     problem = rf.Problem([rf.Limit("error", at_most=0.2)], minimize="relative_cost")
-    with pytest.raises(InvalidInputError, match="relative_cost compares a model with itself; minimise flops"):
+    with pytest.raises(InvalidInputError, match=r"of a cascade must be among .*relative_cost.*minimise flops"):
         accelerate_cascade("a", "b", tiny.make_frame(60, 1), problem, tmp_path)
 
 
@@ -195,4 +195,4 @@ def test_from_two_encoders_to_a_certified_cascade(
         say=again.append,
         progress=False,
     )
-    assert sum("done before" in line for line in again) == 10, "five steps of each encoder"
+    assert sum("done before" in line for line in again) == 8, "four steps of each encoder"

@@ -22,11 +22,12 @@ from riskfront.transformers.backbone import Backbone, load_classifier
 from riskfront.transformers.cascade import CascadeSetting, CascadeTrace
 from riskfront.transformers.cascade_acceleration import accelerate_cascade, certify_cascade
 from riskfront.transformers.cascade_classifier import CascadeClassifier
-from riskfront.transformers.classifier import AdaptiveClassifier, Answers
+from riskfront.transformers.classifier import AdaptiveClassifier
+from riskfront.transformers.execution.runtime import Answers
+from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
 from riskfront.transformers.importance import head_importance, token_importance
-from riskfront.transformers.layout import Layout
 from riskfront.transformers.network import Network
 from riskfront.transformers.setting import Setting
 from riskfront.transformers.text_pipeline import AdaptivePipeline, pipeline

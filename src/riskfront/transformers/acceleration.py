@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ from riskfront.losses.table import LossTable
 from riskfront.methods import Method, make_method
 from riskfront.problems.problem import Problem
 from riskfront.search import STRATEGIES, Search
+from riskfront.transformers.backbones.precision import check_precision
 from riskfront.transformers.classifier import AdaptiveClassifier
+from riskfront.transformers.execution.latency import Clock, clocks_of
 from riskfront.transformers.folder import must_be_free
 from riskfront.transformers.fresh import fresh_texts
 from riskfront.transformers.learnt import Learnt
@@ -28,7 +30,16 @@ from riskfront.transformers.training import Trained, Training, train
 from riskfront.tuning.tuning import tune
 
 BINARY = ("accuracy_drop_clipped", "error", "answered")
-COLUMNS = ("accuracy_drop", "accuracy_drop_clipped", "error", "relative_cost", "flops", "answered", "confidence")
+COLUMNS = (
+    "accuracy_drop",
+    "accuracy_drop_clipped",
+    "error",
+    "relative_cost",
+    "flops",
+    "latency",
+    "answered",
+    "confidence",
+)
 
 
 @dataclass(frozen=True)
@@ -42,12 +53,17 @@ class Rows:
 
 @dataclass(frozen=True)
 class Grid:
-    """How many thresholds of each kind, with 0 (off) among them, and the values of lambda."""
+    """How many thresholds of each kind, with 0 (off) among them, the values of lambda, and the precisions to choose from."""
 
     head: int = 18
     token: int = 20
-    layer: int = 18
+    layer: int = 120
     abstain: Sequence[float] = (0.0,)
+    precision: Sequence[str] = ("float32",)
+
+    def __post_init__(self) -> None:
+        for name in self.precision or ("",):
+            check_precision(name)
 
 
 @dataclass(frozen=True)
@@ -173,7 +189,10 @@ def certify(
     plan, target = plan or Plan(), Path(folder)
     fresh = fresh_texts(parts, trained.learnt, leave_out=plan.leave_out_repeats)
     thresholds = thresholds_of(trained, parts.validation, plan)
-    trace = trace_of(trained, fresh.texts, target, plan, progress=progress)
+    clocks = None
+    if "latency" in problem.losses:
+        clocks = clocks_of(trained.network, trained.max_length, plan.grid.precision, target / "traces")
+    trace = trace_of(trained, fresh.texts, target, plan, progress=progress, clocks=clocks)
     space = thresholds.space
     budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
     say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
@@ -212,12 +231,19 @@ def thresholds_of(trained: Trained, validation: LabelledTexts, plan: Plan) -> Th
         n_token=grid.token,
         n_layer=grid.layer,
         abstain=grid.abstain,
+        precision=grid.precision,
         batch_size=plan.batch_size,
     )
 
 
 def trace_of(
-    trained: Trained, texts: LabelledTexts, folder: Path, plan: Plan, *, progress: bool | None = None
+    trained: Trained,
+    texts: LabelledTexts,
+    folder: Path,
+    plan: Plan,
+    *,
+    progress: bool | None = None,
+    clocks: Mapping[str, Clock] | None = None,
 ) -> PruningTrace:
     """A trace whose passes are kept in `folder`, so that a killed run goes on and another limit costs no pass."""
     return PruningTrace(
@@ -228,6 +254,7 @@ def trace_of(
         folder=folder / "traces",
         batch_size=plan.batch_size,
         progress=progress,
+        clocks=clocks,
     )
 
 
@@ -239,9 +266,10 @@ def check_problem(problem: Problem, grid: Grid | None = None) -> None:
     groups = [limit.per for limit in problem.limits if limit.per not in (None, "label")]
     if groups:
         raise InvalidInputError(f"limits can hold per label; got per {groups[0]}.")
-    if any(limit.loss == "flops" and limit.quantile is None for limit in problem.limits):
+    endless = [limit.loss for limit in problem.limits if limit.loss in ("flops", "latency") and limit.quantile is None]
+    if endless:
         raise InvalidInputError(
-            "flops can be minimised but not limited: they have no largest value; limit relative_cost."
+            f"{endless[0]} can be minimised but not limited: it has no largest value; limit relative_cost."
         )
     used = {*problem.losses, *(limit.given for limit in problem.limits)}
     if grid is not None and len(grid.abstain) > 1 and not used & {"answered", "confidence"}:

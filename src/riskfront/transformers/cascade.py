@@ -54,7 +54,7 @@ class CascadeSetting:
         values = dict(config or {})
         return cls(values.pop(SMALL, 0.0), Setting.of(values))
 
-    def to_config(self) -> dict[str, float]:
+    def to_config(self) -> dict[str, Any]:
         return {SMALL: self.tau_small, **self.large.to_config()}
 
     @property
@@ -130,6 +130,8 @@ def cascade_space(large: Thresholds, small: Sequence[float]) -> Space:
     """The settings of a cascade; thresholds that need a pass change slowest on the grid."""
     dimensions = {"tau_head": Choice(list(large.tau_head)), "tau_token": Choice(list(large.tau_token))}
     dimensions |= {SMALL: Choice(list(small)), "tau_layer": Choice(list(large.tau_layer))}
+    if large.precision != ("float32",):
+        dimensions["precision"] = Choice(list(large.precision))
     if len(large.abstain) > 1:
         dimensions["lambda"] = Choice(list(large.abstain))
     return Space.from_dict(dimensions)

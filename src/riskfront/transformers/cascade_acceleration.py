@@ -127,10 +127,10 @@ def both_learnt(small: Learnt | None, large: Learnt | None) -> Learnt | None:
 
 def check_cascade_problem(problem: Problem, grid: Grid) -> None:
     """Before hours of training: every name must be a column that a cascade has."""
-    missing = [name for name in problem.losses if name == "relative_cost"]
+    check_problem(problem, grid)
+    missing = [name for name in problem.losses if name not in COLUMNS]
     if missing:
         raise InvalidInputError(
-            f"limits and objectives of a cascade must be among {list(COLUMNS)}: relative_cost compares a model with itself; "
-            "minimise flops."
+            f"limits and objectives of a cascade must be among {list(COLUMNS)}; got {missing}, which compare or clock a single "
+            "model: minimise flops."
         )
-    check_problem(problem, grid)

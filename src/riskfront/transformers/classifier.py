@@ -1,4 +1,4 @@
-"""AdaptiveClassifier: the runtime. What is pruned is really not computed."""
+"""AdaptiveClassifier: a text classifier with its tokenizer, its certificate and its folder."""
 
 from __future__ import annotations
 
@@ -14,36 +14,22 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from riskfront.arrays import Array, IntArray
+from riskfront.arrays import Array
 from riskfront.calibration.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
 from riskfront.runtime.files import write_text
 from riskfront.transformers.backbone import Backbone, load_classifier, pick_device
+from riskfront.transformers.execution.runtime import Answers, answer
+from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.folder import ENCODER, save_encoder
-from riskfront.transformers.heads import ExitHeads, TokenPredictors, entropy
-from riskfront.transformers.layout import Layout
+from riskfront.transformers.heads import ExitHeads, TokenPredictors
 from riskfront.transformers.learnt import FILE, Learnt
-from riskfront.transformers.network import Network, Walk
+from riskfront.transformers.network import Network
 from riskfront.transformers.setting import Setting
 from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
 
 Texts = Sequence[str] | Sequence[tuple[str, str]]
 FORMAT = 2
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What was answered, and what it took.
-
-    Args:
-        probabilities: (n, classes), of the layer at which each example left.
-        layers_run: (n,), from 0.
-        tokens: (n, layers), tokens that entered each layer; 0 for layers that were not run.
-    """
-
-    probabilities: Array
-    layers_run: IntArray
-    tokens: Array
 
 
 @dataclass(frozen=True)
@@ -104,40 +90,9 @@ class AdaptiveClassifier:
             )
         return Setting.of(self.certificate.config)
 
-    @torch.inference_mode()
     def answer(self, tokens: Tokens, *, batch_size: int = 32) -> Answers:
         """Texts that are tokenised already, in batches of similar length."""
-        setting, network = self.used_setting, self.network
-        n_layers = network.backbone.n_layers
-        layers = network.layers(network.kept_heads(setting.tau_head))
-        exits, prunes = setting.tau_layer > 0, setting.tau_token > 0
-        probabilities = np.zeros((len(tokens), network.backbone.n_classes), dtype=np.float32)
-        layers_run = np.full(len(tokens), n_layers)
-        entered = np.zeros((len(tokens), n_layers), dtype=np.int32)
-        device = network.backbone.device
-        for batch in tokens.batches(batch_size):
-            inputs, texts = tokens.padded(batch, device), tokens.packed_texts(batch, device)
-            walk = Walk(network, layers, inputs, texts, exits=exits, prunes=prunes)
-            here = np.asarray(batch)
-            while walk.depth < n_layers:
-                if exits and walk.at_exit:
-                    found = walk.probabilities()
-                    leaves = entropy(found.float()) < setting.tau_layer
-                    if bool(leaves.any()):
-                        gone = leaves.cpu().numpy()
-                        probabilities[here[gone]] = found[leaves].cpu().numpy()
-                        layers_run[here[gone]] = walk.depth
-                        here = here[~gone]
-                        if not len(here):
-                            break
-                        walk.keep_examples(~leaves)
-                if prunes and walk.at_predictor:
-                    walk.keep_tokens(walk.importance() >= setting.tau_token)
-                entered[here, walk.depth] = walk.batch.lengths.cpu().numpy()
-                walk.step()
-            else:
-                probabilities[here] = walk.probabilities().cpu().numpy()
-        return Answers(probabilities, layers_run, entered)
+        return answer(self.network, self.used_setting, tokens, batch_size=batch_size)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """A folder that `from_pretrained` loads; its folder `encoder` holds the fine-tuned model as Hugging Face knows it."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from riskfront.arrays import Array, IntArray
 from riskfront.transformers.backbones import Extras
+from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.heads import HIDDEN
-from riskfront.transformers.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def relative_cost(sizes: Sizes, work: Work) -> Array:
     """sum_{j <= exit} W_j L_j^2 / (K W L^2) of each example: attention only, as in the paper; 0 before the first layer."""
     squared = work.heads * work.tokens.astype(np.float64) ** 2
     whole = sizes.n_layers * sizes.n_heads * work.lengths.astype(np.float64) ** 2
-    return _sum_of_first(squared, work.layers_run) / whole
+    return until_leaving(squared, work.layers_run) / whole
 
 
 def flops(sizes: Sizes, work: Work) -> Array:
@@ -62,12 +62,12 @@ def flops(sizes: Sizes, work: Work) -> Array:
     """
     total = 10.0 * sizes.width * work.lengths  # three embeddings added, and their norm
     total += embedding_flops(sizes, work.lengths)
-    total += _sum_of_first(layer_flops(sizes, work.heads, work.tokens), work.layers_run)
+    total += until_leaving(layer_flops(sizes, work.heads, work.tokens), work.layers_run)
     total += (work.layers_run == sizes.n_layers) * 2 * (sizes.width**2 + sizes.width * sizes.n_classes)
     if work.exits:
-        total += _sum_of_first(_exit(sizes, work), np.minimum(work.layers_run + 1, sizes.n_layers))
+        total += until_leaving(_exit(sizes, work), np.minimum(work.layers_run + 1, sizes.n_layers))
     if work.prunes:
-        total += _sum_of_first(_predictor(sizes, work), work.layers_run)  # where an example leaves, nothing is pruned
+        total += until_leaving(_predictor(sizes, work), work.layers_run)  # where an example leaves, nothing is pruned
     return total
 
 
@@ -98,8 +98,12 @@ def _exit(sizes: Sizes, work: Work) -> Array:
     found = np.zeros_like(read)
     for depth in range(layout.first_exit, sizes.n_layers):
         head = 2 * HIDDEN * (layout.exit_parts(depth) * width + sizes.n_classes)
-        pooling = 0 if layout.exits == "cls" else width * (read[:, depth] + (5 if layout.pairs else 1))
-        found[:, depth] = head + pooling
+        found[:, depth] = head
+        if (
+            layout.exits == "pooled"
+        ):  # means of one or two texts as products with weights; distance and product of the two
+            texts, others = (2, 5) if layout.pairs else (1, 1)
+            found[:, depth] += width * (2 * texts * read[:, depth] + others)
     return found
 
 
@@ -112,7 +116,7 @@ def _predictor(sizes: Sizes, work: Work) -> Array:
     return 2.0 * HIDDEN * (parts * sizes.width + (parts > 0)) * read
 
 
-def _sum_of_first(values: Array, count: IntArray) -> Array:
+def until_leaving(values: Array, count: IntArray) -> Array:
     """Of each row, the sum of its first `count` values."""
     summed = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
     return summed[np.arange(len(values)), count]

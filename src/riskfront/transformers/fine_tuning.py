@@ -14,7 +14,7 @@ from torch.nn import functional
 from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.runtime.progress import ProgressBar
-from riskfront.transformers.pooling import check_kind, features, first_exit, n_parts
+from riskfront.transformers.exits.pooling import check_kind, features, first_exit, n_parts
 from riskfront.transformers.tokens import Tokens
 
 

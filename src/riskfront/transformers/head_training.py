@@ -19,10 +19,10 @@ from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.runtime.progress import ProgressBar
 from riskfront.transformers.backbone import Backbone, Packed
+from riskfront.transformers.exits.layout import Layout
+from riskfront.transformers.exits.pooling import features, n_parts
 from riskfront.transformers.heads import ExitHeads, TokenPredictors, fold_standardisation, log_softmax_by_example
 from riskfront.transformers.importance import token_importance
-from riskfront.transformers.layout import Layout
-from riskfront.transformers.pooling import features, n_parts
 from riskfront.transformers.tokens import Tokens
 
 SAMPLE = 256  # examples whose tokens' states give the scale of what token predictors read
@@ -38,6 +38,8 @@ class HeadTraining:
         token_rows: token predictors learn from at most as many examples, because scores need gradients; None for all.
         token_epochs: passes over those examples.
         batch_size, learning_rate: of both.
+        standardise: let exit heads learn from standardised inputs, `temperature`: make their entropies comparable; to see what
+            each brings.
     """
 
     epochs: int = 10
@@ -46,6 +48,8 @@ class HeadTraining:
     token_epochs: int = 1
     batch_size: int = 32
     learning_rate: float = 1e-3
+    standardise: bool = True
+    temperature: bool = True
 
     def __post_init__(self) -> None:
         for name in ("epochs", "token_epochs", "batch_size"):
@@ -136,7 +140,7 @@ def train_exit_heads(
     progress: bool | None = None,
 ) -> ExitHeads:
     """One pass through the encoder for what exits read, then `fit_exit_heads`."""
-    chosen = np.random.Generator(np.random.PCG64([seed, 3])).permutation(len(train[0]))[: how.rows]
+    chosen = rows_to_read(len(train[0]), how, seed)
     train = (train[0].take(chosen), train[1][chosen])
     with ProgressBar("reading for exit heads", len(train[0]) + len(validation[0]), shown=progress) as bar:
         seen, held = (exit_features(backbone, layout, part[0], how.batch_size, bar) for part in (train, validation))
@@ -146,6 +150,11 @@ def train_exit_heads(
         heads.to(backbone.device), layout, (seen, targets), (held, held_targets), how, seed=seed, progress=progress
     )
     return heads
+
+
+def rows_to_read(n: int, how: HeadTraining, seed: int = 0) -> IntArray:
+    """The examples that exit heads learn from, drawn at random from `n`."""
+    return np.random.Generator(np.random.PCG64([seed, 3])).permutation(n)[: how.rows]
 
 
 def fit_exit_heads(
@@ -170,7 +179,7 @@ def fit_exit_heads(
     optimizer = torch.optim.AdamW(heads.parameters(), lr=how.learning_rate, weight_decay=0.01)
     best = [float("inf")] * len(heads.heads)
     kept: list[dict[str, Tensor]] = [{}] * len(heads.heads)
-    scale = Scale.of(train[0])
+    scale = Scale.of(train[0]) if how.standardise else Scale.none(train[0])
     held = scale(validation[0])
     with ProgressBar("exit heads", how.epochs, shown=progress) as bar:
         for _ in range(how.epochs):
@@ -185,10 +194,11 @@ def fit_exit_heads(
                     if loss < best[k]:
                         best[k], kept[k] = float(loss), copy.deepcopy(heads.heads[k].state_dict())
             bar.advance()
-    for k, (head, state) in enumerate(zip(heads.heads, kept, strict=True)):
+    for k, state in enumerate(kept):
+        head: Any = heads.heads[k]
         head.load_state_dict(state)
         with torch.no_grad():
-            temperature = best_temperature(head(reads(layout, held, k)), validation[1])
+            temperature = best_temperature(head(reads(layout, held, k)), validation[1]) if how.temperature else 1.0
             head[2].weight /= temperature
             head[2].bias /= temperature
         fold_standardisation(head[0], *(reads(layout, part[None], k)[0] for part in (scale.mean, scale.deviation)))
@@ -243,6 +253,10 @@ class Scale:
         mean = seen.mean(dim=0)
         deviation = (seen - mean).square_().mean(dim=0).sqrt()
         return cls(mean, torch.where(deviation > 1e-5 * mean.abs().clamp_min(1e-3), deviation, torch.inf))
+
+    @classmethod
+    def none(cls, seen: Tensor) -> Scale:
+        return cls(torch.zeros_like(seen[0]), torch.ones_like(seen[0]))
 
     def __call__(self, seen: Tensor) -> Tensor:
         return (seen - self.mean) / self.deviation

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from riskfront.transformers.backbone import Packed
-from riskfront.transformers.layout import Layout
+from riskfront.transformers.exits.layout import Layout
 
 HIDDEN = 32
 

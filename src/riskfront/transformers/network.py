@@ -12,10 +12,11 @@ from torch import Tensor
 
 from riskfront.arrays import Array
 from riskfront.transformers.backbone import Backbone, Layer, Packed
+from riskfront.transformers.backbones.precision import in_precision
 from riskfront.transformers.cost import Sizes
+from riskfront.transformers.exits.layout import Layout
+from riskfront.transformers.exits.pooling import features
 from riskfront.transformers.heads import ExitHeads, TokenPredictors
-from riskfront.transformers.layout import Layout
-from riskfront.transformers.pooling import features
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,12 @@ class Network:
         """(layers, heads): True where the head's score is at least the threshold."""
         return self.head_scores >= tau_head
 
-    def layers(self, kept_heads: Array) -> list[Layer]:
-        """The layers without the other heads; the last ones made are remembered."""
-        key = np.packbits(kept_heads).tobytes()
+    def layers(self, kept_heads: Array, precision: str = "float32") -> list[Layer]:
+        """The layers without the other heads, in this precision; the last ones made are remembered."""
+        key = precision.encode() + np.packbits(kept_heads).tobytes()
         if key not in self._sliced:
             self._sliced.clear()
-            self._sliced[key] = self.backbone.layers(kept_heads)
+            self._sliced[key] = in_precision(self.backbone.layers(kept_heads), precision)
         return self._sliced[key]
 
 
@@ -97,6 +98,11 @@ class Walk:
         self.batch = self._layers[self.depth](self.batch)
         self.depth += 1
         self._look()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all layers are behind us."""
+        return self.depth == len(self._layers)
 
     @property
     def at_exit(self) -> bool:

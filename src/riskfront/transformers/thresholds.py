@@ -21,18 +21,22 @@ ABSTAIN = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Values of each threshold, rising from 0, which is off."""
+    """Values of each threshold, rising from 0, which is off, and the precisions."""
 
     tau_head: tuple[float, ...]
     tau_token: tuple[float, ...]
     tau_layer: tuple[float, ...]
     abstain: tuple[float, ...] = (0.0,)
+    precision: tuple[str, ...] = ("float32",)
 
     @property
     def space(self) -> Space:
         """Exit and abstention thresholds change fastest on the grid: they are free once a pass is made."""
+        dimensions: dict[str, Choice] = {}
+        if self.precision != ("float32",):
+            dimensions["precision"] = Choice(list(self.precision))
         values = {"tau_head": self.tau_head, "tau_token": self.tau_token, "tau_layer": self.tau_layer}
-        dimensions = {name: Choice(list(found)) for name, found in values.items()}
+        dimensions |= {name: Choice(list(found)) for name, found in values.items()}
         if len(self.abstain) > 1:
             dimensions["lambda"] = Choice(list(self.abstain))
         return Space.from_dict(dimensions)
@@ -46,6 +50,7 @@ def make_thresholds(
     n_token: int = 20,
     n_layer: int = 120,
     abstain: Sequence[float] = (0.0,),
+    precision: Sequence[str] = ("float32",),
     batch_size: int = 32,
 ) -> Thresholds:
     """Thresholds for these validation examples.
@@ -65,7 +70,7 @@ def make_thresholds(
     if n_layer > 1:
         layer = [*quantiles(lowest.ravel(), n_layer - 1), 1.001 * math.log(network.backbone.n_classes)]
     head, token = quantiles(network.head_scores.ravel(), n_head), token_thresholds(scores, n_token)
-    return Thresholds(_rounded(head), _rounded(token), _rounded(layer), tuple(abstain))
+    return Thresholds(_rounded(head), _rounded(token), _rounded(layer), tuple(abstain), tuple(precision))
 
 
 def quantiles(scores: Array, n: int) -> list[float]:

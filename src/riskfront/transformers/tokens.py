@@ -13,7 +13,7 @@ import torch
 
 from riskfront.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.transformers.pooling import FIRST, SECOND, SPECIAL
+from riskfront.transformers.exits.pooling import FIRST, SECOND, SPECIAL
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The training steps, each done once: fine-tuning, head scores, exit heads, token predictors, and what the exits answer."""
+"""The four training steps, one after the other, each done once: fine-tuning, head scores, exit heads, token predictors."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from torch import nn
 
 from riskfront.errors import InvalidInputError
 from riskfront.transformers.backbone import Backbone, load_classifier, name_classes, pick_device, quiet
-from riskfront.transformers.exit_report import ExitReport, report_exits
+from riskfront.transformers.execution.exit_report import ExitReport, report_exits
+from riskfront.transformers.exits.layout import Layout
+from riskfront.transformers.exits.pooling import check_kind
 from riskfront.transformers.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
 from riskfront.transformers.heads import ExitHeads, TokenPredictors
 from riskfront.transformers.importance import head_importance
-from riskfront.transformers.layout import Layout
 from riskfront.transformers.learnt import Learnt, is_classifier, weights_digest
 from riskfront.transformers.network import Network
 from riskfront.transformers.own_trainer import LabelledRows, MakeTrainer, identity, train_with
-from riskfront.transformers.pooling import check_kind
 from riskfront.transformers.steps import Steps
 from riskfront.transformers.texts import Label, LabelledTexts, TextParts
 from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
@@ -153,8 +153,10 @@ def train(
             progress=progress,
         )
         save_file(found.state_dict(), path / "exit_heads.safetensors")
+        unpruned = Network(backbone, scores, found, TokenPredictors(layout, backbone.n_layers, backbone.width), layout)
+        report_exits(unpruned, held, validation.labels).save(path / "exits.json")
 
-    exits = steps.run(
+    exits, report = steps.run(
         "3-exit-heads",
         {
             "layout": layout.to_dict(),
@@ -162,10 +164,15 @@ def train(
             "epochs": how.heads.epochs,
             "batch_size": how.heads.batch_size,
             "learning_rate": how.heads.learning_rate,
+            "standardise": how.heads.standardise,
+            "temperature": how.heads.temperature,
         },
         exits_trained,
-        lambda p: _loaded(
-            ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes), p / "exit_heads.safetensors"
+        lambda p: (
+            _loaded(
+                ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes), p / "exit_heads.safetensors"
+            ),
+            ExitReport.load(p / "exits.json"),
         ),
         after="2-head-scores",  # not for the scores, but they too change with the validation texts
     )
@@ -190,11 +197,6 @@ def train(
         after="1-fine-tuned",
     )
     network = Network(backbone, scores, exits.to(place), predictors.to(place), layout)
-
-    def judged(path: Path) -> None:
-        report_exits(network, held, validation.labels).save(path / "exits.json")
-
-    report = steps.run("5-exit-report", {}, judged, lambda p: ExitReport.load(p / "exits.json"), after="3-exit-heads")
     say(str(report))
     if (warning := report.warning()) is not None:
         warnings.warn(warning, stacklevel=2)

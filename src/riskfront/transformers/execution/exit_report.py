@@ -35,7 +35,12 @@ class ExitReport:
 
     @property
     def dead(self) -> list[int]:
-        """Depths whose exit is not clearly better than the most frequent class: within one standard error of it."""
+        """Depths whose exit is not clearly better than the most frequent class: within one standard error of it.
+
+        Fewer than 50 examples cannot tell.
+        """
+        if self.n < 50:
+            return []
         margin = math.sqrt(self.majority * (1 - self.majority) / self.n)
         return [self.first + k for k, found in enumerate(self.accuracy) if found <= self.majority + margin]
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers.pooling import check_kind, n_parts
+from riskfront.transformers.exits.pooling import check_kind, n_parts
 
 
 @dataclass(frozen=True, slots=True)

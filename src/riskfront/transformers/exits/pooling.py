@@ -44,8 +44,7 @@ def features(kind: str, pairs: bool, states: Tensor, lengths: Tensor, texts: Ten
         states: (tokens, width), `lengths`: (examples,), the first token of each is [CLS].
         texts: (tokens,), 1 or 2 for the tokens of the first or second text, 0 for special ones.
     """
-    starts = torch.cumsum(lengths, 0) - lengths
-    cls = states[starts]
+    cls = states[:1] if len(lengths) == 1 else states[torch.cumsum(lengths, 0) - lengths]
     if kind == "cls":
         return cls
     if not pairs:
@@ -56,9 +55,10 @@ def features(kind: str, pairs: bool, states: Tensor, lengths: Tensor, texts: Ten
 
 def _means(states: Tensor, lengths: Tensor, chosen: Tensor, otherwise: Tensor) -> Tensor:
     """The mean of the chosen tokens of each example; `otherwise` where none of them is left."""
-    if len(lengths) == 1:
-        here = states[chosen]
-        return here.mean(dim=0, keepdim=True) if len(here) else otherwise
+    if len(lengths) == 1:  # one caller: two small operations
+        weights = chosen.to(states.dtype)
+        n = float(weights.sum())
+        return (weights[None] @ states) / n if n else otherwise
     owner = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
     counts = torch.zeros_like(lengths).index_add(0, owner, chosen.to(lengths.dtype))
     places = torch.nonzero(chosen).squeeze(1)
