@@ -20,7 +20,7 @@ from riskfront.losses.contents import content_digests, contents_digest, laid_out
 from riskfront.losses.table import LossTable
 from riskfront.methods import Method, Plan, make_method, parameters
 from riskfront.problems.problem import Problem
-from riskfront.reading.sources import Bounds, Data, as_table
+from riskfront.reading.sources import Bounds, Data, as_table, notes_of
 from riskfront.version import __version__
 
 
@@ -44,12 +44,15 @@ def calibrate(
         seed: of the random split into planning and testing examples.
         bounds: name -> (low, high), the ranges of losses of a file; a LossTable has its own.
     """
+    notes = notes_of(table)
     chosen, table = make_method(method), as_table(table, problem, bounds)
     opt, test = table.split(chosen.opt_fraction, seed=seed)
     plan = chosen.plan(opt, problem)
     look = Look.of(problem, chosen.name, parameters(chosen), decided_by=seed, said=f"seed {seed}")
     earlier = ASKED.before(table.sha256, look)
-    return replace(_certificate(plan, test, problem), seed=seed, data_sha256=table.sha256, earlier_looks=earlier)
+    return replace(
+        _certificate(plan, test, problem), seed=seed, data_sha256=table.sha256, notes=notes, earlier_looks=earlier
+    )
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:

@@ -49,6 +49,7 @@ class Certificate:
         groups: group -> its values, for limits that hold in each group. No other value is covered.
         loss_bounds: the declared range of each limited loss; a negative low end means that a signed mean is controlled.
         source: how the command line read the table, so that ``verify`` can read it in the same way; None elsewhere.
+        notes: sentences on what the guarantee speaks of, where that is not every new example: what was left out of the data.
         explored: means of every setting on the planning examples; None when the method used none.
         diagnosis: why nothing was certified and what would help; None when something was.
         earlier_looks: other questions that the same testing examples had answered before, as far as is known. To choose among
@@ -73,6 +74,7 @@ class Certificate:
     loss_bounds: Mapping[str, Sequence[float]]
     source: Mapping[str, Any] | None = None
     earlier_looks: tuple[Look, ...] = ()
+    notes: Sequence[str] = ()
 
     def __bool__(self) -> bool:
         return bool(self.path["certified"].any())
@@ -190,6 +192,7 @@ class Certificate:
             "loss_bounds": {name: list(pair) for name, pair in self.loss_bounds.items()},
             "source": None if self.source is None else dict(self.source),
             "earlier_looks": [look.to_dict() for look in self.earlier_looks],
+            "notes": list(self.notes),
         }
 
     @classmethod
@@ -232,6 +235,7 @@ class Certificate:
             },
             **{name: data[name] for name in ("setting_columns", "groups", "diagnosis", "loss_bounds", "source")},
             earlier_looks=tuple(Look(**look) for look in data.get("earlier_looks", ())),
+            notes=tuple(data.get("notes", ())),
         )
 
     @property

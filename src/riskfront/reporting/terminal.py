@@ -115,6 +115,8 @@ def show_certificate(console: Console, certificate: Certificate) -> None:
     )
     for sentence in sentences.earlier_looks(certificate):
         console.print(f"\n{sentence}", style="bold yellow", markup=False)
+    for note in certificate.notes:
+        console.print(f"Note: {note}", markup=False)
     if certificate:
         setting = ", ".join(f"{name} = {number(value)}" for name, value in certificate.config.items())
         console.print(f"\nUse: [bold]{escape(setting)}[/bold]")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.runtime.progress import ProgressBar
+from riskfront.transformers.exits.pooling import check_kind, features, first_exit, n_parts
 from riskfront.transformers.tokens import Tokens
 
 
@@ -23,9 +25,9 @@ class FineTuning:
     Args:
         epochs, batch_size, learning_rate, weight_decay: as usual.
         warmup: share of the steps in which the learning rate rises.
-        early_layers: weight of a second loss, the mean over all layers but the last of the cross-entropy of a linear
-            classifier on their [CLS] state. Early layers then learn to answer too, and examples can leave earlier. 0 is the
-            paper's training.
+        early_layers: weight of a second loss, the mean over the exits of the cross-entropy of a linear classifier on what the
+            exit reads, standardised. Early layers then learn to answer too, and examples can leave earlier. 0 is the paper's
+            training.
     """
 
     epochs: int = 1
@@ -49,15 +51,23 @@ class FineTuning:
 
 
 def fine_tune(
-    model: Any, tokens: Tokens, labels: IntArray, how: FineTuning, *, seed: int = 0, progress: bool | None = None
+    model: Any,
+    tokens: Tokens,
+    labels: IntArray,
+    how: FineTuning,
+    *,
+    exits: str = "pooled",
+    seed: int = 0,
+    progress: bool | None = None,
 ) -> None:
-    """Train all weights of a Hugging Face sequence classifier, in place."""
+    """Train all weights of a Hugging Face sequence classifier, in place; `exits` is what exits will read, for early layers."""
     rng = np.random.Generator(np.random.PCG64(seed))
     decayed = [p for p in model.parameters() if p.ndim >= 2]
     plain = [p for p in model.parameters() if p.ndim < 2]  # biases and layer norms are not pulled to zero
     groups = [{"params": decayed, "weight_decay": how.weight_decay}, {"params": plain, "weight_decay": 0.0}]
     device = next(model.parameters()).device
-    probes = _probes(model, seed).to(device) if how.early_layers else None  # only for the second loss; not kept
+    # only for the second loss; not kept
+    probes = Probes(model.config, check_kind(exits), tokens.pairs, seed).to(device) if how.early_layers else None
     if probes is not None:
         groups.append({"params": list(probes.parameters()), "lr": 1e-3, "weight_decay": 0.0})
     optimizer = torch.optim.AdamW(groups, lr=how.learning_rate, fused=True)
@@ -72,13 +82,15 @@ def fine_tune(
         model.train()
         for _ in range(how.epochs):
             for batch in tokens.shuffled_batches(how.batch_size, rng):
-                found = model(**tokens.padded(batch, device), output_hidden_states=probes is not None)
+                inputs = tokens.padded(batch, device)
+                found = model(**inputs, output_hidden_states=probes is not None)
                 wanted = targets[batch].to(device)
                 loss = functional.cross_entropy(found.logits, wanted)
-                if probes is not None:
-                    early = [states[:, 0] for states in found.hidden_states[1:-1]]
-                    losses = [functional.cross_entropy(p(cls), wanted) for p, cls in zip(probes, early, strict=True)]
-                    loss = loss + how.early_layers * torch.stack(losses).mean()
+                if probes is not None and len(batch) > 1:  # a single example cannot be standardised
+                    texts = tokens.packed_texts(batch, device)
+                    loss = loss + how.early_layers * probes(
+                        found.hidden_states, inputs["attention_mask"], texts, wanted
+                    )
                 if not torch.isfinite(loss):
                     raise InvalidInputError(
                         f"the training loss must stay finite; it became {loss.item()}. Use a smaller learning rate than "
@@ -93,10 +105,25 @@ def fine_tune(
         model.eval()
 
 
-def _probes(model: Any, seed: int) -> nn.ModuleList:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        config = model.config
-        return nn.ModuleList(
-            nn.Linear(config.hidden_size, config.num_labels) for _ in range(config.num_hidden_layers - 1)
-        )
+class Probes(nn.Module):
+    """A linear classifier at every exit, on what the exit reads, standardised within the batch."""
+
+    def __init__(self, config: Any, kind: str, pairs: bool, seed: int) -> None:
+        super().__init__()
+        self.kind, self.pairs, self.first = kind, pairs, first_exit(kind)
+        width = n_parts(kind, pairs) * config.hidden_size
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            self.probes = nn.ModuleList(
+                nn.Sequential(nn.BatchNorm1d(width, affine=False), nn.Linear(width, config.num_labels))
+                for _ in range(self.first, config.num_hidden_layers)
+            )
+
+    def forward(self, hidden: Sequence[Tensor], attention_mask: Tensor, texts: Tensor, labels: Tensor) -> Tensor:
+        """The mean of their losses; `hidden` are padded states, those of the embeddings first."""
+        mask, lengths = attention_mask.bool(), attention_mask.sum(dim=1)
+        losses = [
+            functional.cross_entropy(probe(features(self.kind, self.pairs, states[mask], lengths, texts)), labels)
+            for probe, states in zip(self.probes, hidden[self.first : -1], strict=True)
+        ]
+        return torch.stack(losses).mean()

@@ -23,7 +23,7 @@ from riskfront.tuning.tuning import certify_along
 from riskfront.version import __version__
 
 #: what a certificate says of itself beyond its data; the verdict follows from the rest, and from earlier looks
-_NOT_COMPARED = ("version", "source", "earlier_looks", "verdict")
+_NOT_COMPARED = ("version", "source", "earlier_looks", "verdict", "notes")
 
 
 def verify(certificate: Certificate, data: Data | tuple[LossTable, LossTable]) -> list[str]:
