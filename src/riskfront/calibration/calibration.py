@@ -18,7 +18,7 @@ from riskfront.evidence.evidence import Evidence
 from riskfront.losses.table import LossTable
 from riskfront.methods import Method, Plan, make_method, parameters
 from riskfront.problems.problem import Problem
-from riskfront.reading.sources import Data, as_table
+from riskfront.reading.sources import Data, as_table, notes_of
 from riskfront.version import __version__
 
 
@@ -31,10 +31,11 @@ def calibrate(table: Data, problem: Problem, *, method: str | Method = "pareto-t
         method: a method or its name.
         seed: of the random split into opt and test examples.
     """
+    notes = notes_of(table)
     chosen, table = make_method(method), as_table(table, problem)
     opt, test = table.split(chosen.opt_fraction, seed=seed)
     plan = chosen.plan(opt, problem)
-    return replace(_certificate(plan, test, problem), seed=seed, data_sha256=table.sha256)
+    return replace(_certificate(plan, test, problem), seed=seed, data_sha256=table.sha256, notes=notes)
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:

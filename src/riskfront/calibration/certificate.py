@@ -45,6 +45,7 @@ class Certificate:
             bound is for its setting, limit and group alone; what holds for all of them together are the limits.
         loss_bounds: the declared range of each limited loss; a negative low end means that a signed mean is controlled.
         source: how the command line read the table, so that ``verify`` can read it in the same way; None elsewhere.
+        notes: sentences on what the guarantee speaks of, where that is not every new example: what was left out of the data.
         explored: opt-data estimates of every setting; None when the method used no opt data.
         diagnosis: why nothing was certified and what would help; None when something was.
     """
@@ -65,6 +66,7 @@ class Certificate:
     diagnosis: Mapping[str, Any] | None
     loss_bounds: Mapping[str, Sequence[float]]
     source: Mapping[str, Any] | None = None
+    notes: Sequence[str] = ()
 
     def __bool__(self) -> bool:
         return bool(self.path["certified"].any())
@@ -168,6 +170,7 @@ class Certificate:
             "diagnosis": None if self.diagnosis is None else dict(self.diagnosis),
             "loss_bounds": {name: list(pair) for name, pair in self.loss_bounds.items()},
             "source": None if self.source is None else dict(self.source),
+            "notes": list(self.notes),
         }
 
     @classmethod
@@ -194,6 +197,7 @@ class Certificate:
             diagnosis=data["diagnosis"],
             loss_bounds=data["loss_bounds"],
             source=data["source"],
+            notes=tuple(data.get("notes", ())),
         )
         honest = certificate.guaranteed and certificate.method not in NEVER_GUARANTEED
         again = certificate.to_dict() | {"guaranteed": honest}

@@ -54,6 +54,31 @@ class TrainingOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class RowOptions:
+    """Which rows are used for what, and what happens to those that are not new to the model."""
+
+    validation_rows: Annotated[int, typer.Option(min=1, help="Rows to score heads and thresholds on.")] = 1000
+    calibration_rows: Annotated[int, typer.Option(min=0, help="Rows to calibrate on; 0 for all.")] = 0
+    leave_out_repeats: Annotated[
+        bool,
+        typer.Option(
+            "--leave-out-repeats",
+            help="Go on without calibration rows whose text was learnt from or is that of another row. The guarantee then "
+            "speaks of texts that were not seen in training.",
+        ),
+    ] = False
+    learnt_from: Annotated[
+        list[str], typer.Option(help="A file of texts that the model learnt from before it came here; repeat.")
+    ] = field(default_factory=list)
+
+    def plan(self, train_rows: int = 0) -> dict[str, Any]:
+        from riskfront.transformers import Rows
+
+        rows = Rows(train_rows or None, self.validation_rows, self.calibration_rows or None)
+        return {"rows": rows, "leave_out_repeats": self.leave_out_repeats, "learnt_from": tuple(self.learnt_from)}
+
+
+@dataclass(frozen=True, slots=True)
 class GridOptions:
     """How many thresholds of each kind there are."""
 

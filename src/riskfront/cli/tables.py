@@ -30,7 +30,7 @@ from riskfront.cli.options import (
     show,
 )
 from riskfront.methods import METHODS
-from riskfront.reading.sources import is_store
+from riskfront.reading.sources import is_store, notes_of
 from riskfront.reporting.terminal import make_console, show_frame, show_table
 from riskfront.runtime import files
 
@@ -53,7 +53,7 @@ def calibrate(
     problem = wanted.problem(p_value)
     losses = columns.read(table, problem, quiet=as_json)
     certificate = rf.calibrate(losses, problem, method=method, seed=seed)
-    certificate = replace(certificate, source=asdict(columns))
+    certificate = replace(certificate, source=asdict(columns), notes=notes_of(table))
     if out is not None:
         certificate.save(out)
     if report is not None:

@@ -35,6 +35,15 @@ def as_table(data: Data, problem: Problem | None = None) -> LossTable:
     )
 
 
+def notes_of(data: Data) -> tuple[str, ...]:
+    """Sentences that a store has on what a guarantee on its examples speaks of; none for tables."""
+    if isinstance(data, str | os.PathLike) and is_store(data):
+        from riskfront.stores.store import LossStore  # needs the extra "store"
+
+        data = LossStore(data)
+    return tuple(getattr(data, "notes", ()))
+
+
 def is_store(path: str | os.PathLike[str]) -> bool:
     """Whether a path must be that of a store: a folder or a URL."""
     return "://" in os.fspath(path) or Path(path).is_dir()

@@ -85,8 +85,9 @@ def setting_value(value: Any) -> str:
 
 
 def verdict(certificate: Certificate) -> list[str]:
-    """The result in sentences: what holds, how sure it is, and what the best setting is worth in the free objectives."""
-    return [certificate.verdict().strip(), *objectives(certificate)]
+    """The result in sentences: what holds, how sure it is, of what it speaks, and what the best setting is worth in the free
+    objectives."""
+    return [certificate.verdict().strip(), *certificate.notes, *objectives(certificate)]
 
 
 def objectives(certificate: Certificate) -> list[str]:

@@ -70,6 +70,8 @@ def show_certificate(console: Console, certificate: Certificate) -> None:
     console.print(
         certificate.verdict(), style="bold green" if certificate and certificate.guaranteed else "bold", markup=False
     )
+    for note in certificate.notes:
+        console.print(f"Note: {note}", markup=False)
     if certificate:
         setting = ", ".join(f"{name} = {number(value)}" for name, value in certificate.config.items())
         console.print(f"\nUse: [bold]{escape(setting)}[/bold]")

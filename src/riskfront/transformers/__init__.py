@@ -19,6 +19,9 @@ except ImportError as error:
 
 from riskfront.transformers.acceleration import Grid, Plan, Rows, accelerate, certify, read_parts
 from riskfront.transformers.backbone import Backbone, load_classifier
+from riskfront.transformers.cascade import CascadeSetting, CascadeTrace
+from riskfront.transformers.cascade_acceleration import accelerate_cascade, certify_cascade
+from riskfront.transformers.cascade_classifier import CascadeClassifier
 from riskfront.transformers.classifier import AdaptiveClassifier
 from riskfront.transformers.execution.runtime import Answers
 from riskfront.transformers.exits.layout import Layout
@@ -27,6 +30,7 @@ from riskfront.transformers.head_training import HeadTraining, train_exit_heads,
 from riskfront.transformers.importance import head_importance, token_importance
 from riskfront.transformers.network import Network
 from riskfront.transformers.setting import Setting
+from riskfront.transformers.text_pipeline import AdaptivePipeline, pipeline
 from riskfront.transformers.texts import LabelledTexts, TextParts, labelled_texts, read_texts, split_texts
 from riskfront.transformers.thresholds import Thresholds, make_thresholds
 from riskfront.transformers.tokens import Tokens, tokenize
@@ -35,8 +39,12 @@ from riskfront.transformers.training import Trained, Training, train
 
 __all__ = [
     "AdaptiveClassifier",
+    "AdaptivePipeline",
     "Answers",
     "Backbone",
+    "CascadeClassifier",
+    "CascadeSetting",
+    "CascadeTrace",
     "FineTuning",
     "Grid",
     "HeadTraining",
@@ -53,12 +61,15 @@ __all__ = [
     "Trained",
     "Training",
     "accelerate",
+    "accelerate_cascade",
     "certify",
+    "certify_cascade",
     "fine_tune",
     "head_importance",
     "labelled_texts",
     "load_classifier",
     "make_thresholds",
+    "pipeline",
     "read_parts",
     "read_texts",
     "split_texts",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,19 +16,20 @@ from riskfront.evidence.evidence import Evidence
 from riskfront.losses.table import LossTable
 from riskfront.methods import Method, make_method
 from riskfront.problems.problem import Problem
-from riskfront.runtime.files import write_text
 from riskfront.search import STRATEGIES, Search
 from riskfront.transformers.backbones.precision import check_precision
 from riskfront.transformers.classifier import AdaptiveClassifier
 from riskfront.transformers.execution.latency import Clock, clocks_of
-from riskfront.transformers.texts import LabelledTexts, TextParts, read_texts, split_texts
+from riskfront.transformers.folder import must_be_free
+from riskfront.transformers.fresh import fresh_texts
+from riskfront.transformers.learnt import Learnt
+from riskfront.transformers.texts import LabelledTexts, TextParts, contents_learnt_from, read_texts, split_texts
 from riskfront.transformers.thresholds import Thresholds, make_thresholds
 from riskfront.transformers.trace import PruningTrace
 from riskfront.transformers.training import Trained, Training, train
 from riskfront.tuning.tuning import tune
 
 BINARY = ("accuracy_drop_clipped", "error", "answered")
-SPLIT = "split.json"
 COLUMNS = (
     "accuracy_drop",
     "accuracy_drop_clipped",
@@ -77,6 +78,8 @@ class Plan:
         search: "grid" traces every pair of head and token thresholds on opt examples; "random", "optuna", "guided" and the like
             try `budget` settings.
         seed: of all that is drawn at random.
+        leave_out_repeats: go on without calibration rows whose text was learnt from or is that of another; an error otherwise.
+        learnt_from: files or data frames with texts that the model learnt from before.
     """
 
     training: Training = field(default_factory=Training)
@@ -87,6 +90,8 @@ class Plan:
     budget: int = 200
     seed: int = 0
     batch_size: int = 32
+    leave_out_repeats: bool = False
+    learnt_from: Sequence[str | os.PathLike[str] | pd.DataFrame] = ()
 
     def __post_init__(self) -> None:
         """Before hours of training: what can be known to be wrong now."""
@@ -98,7 +103,7 @@ class Plan:
 
 def accelerate(
     model: str | os.PathLike[str],
-    data: str | os.PathLike[str] | pd.DataFrame,
+    data: str | os.PathLike[str] | pd.DataFrame | Any,
     problem: Problem,
     out: str | os.PathLike[str],
     plan: Plan | None = None,
@@ -111,8 +116,8 @@ def accelerate(
 
     Args:
         model: a folder or hub name of an encoder, such as BERT, RoBERTa, DeBERTa-v3 or ModernBERT.
-        data: a Parquet or CSV file, a data frame, or the name of a Hugging Face data set, with columns `text`, or `text_a` and
-            `text_b`, and `label`, and optionally `split`.
+        data: a Parquet or CSV file, a data frame, or a Hugging Face data set (`Dataset`, `DatasetDict` or a name), with columns
+            `text`, or `text_a` and `text_b`, and `label`, and optionally `split`.
         problem: limits and objectives on the columns of `PruningTrace`.
         out: the folder. Whatever was finished in it is not done again.
         plan: rows, training, thresholds, method and seed.
@@ -123,19 +128,39 @@ def accelerate(
     """
     plan, folder = plan or Plan(), Path(out)
     check_problem(problem, plan.grid)
+    must_be_free(folder)
     parts = read_parts(data, plan)
-    trained = train(model, parts, folder / "training", plan.training, device=device, say=say, progress=progress)
-    remember_split(folder, plan)
+    before = (declared(Learnt.load(model), plan) or Learnt()).and_from(parts.train.contents)
+    fresh_texts(parts, before, leave_out=plan.leave_out_repeats)  # said before hours of training, not after
+    trained = train_parts(model, parts, folder, plan, device=device, say=say, progress=progress)
     return certify(trained, parts, problem, folder, plan, say=say, progress=progress)
 
 
-def remember_split(folder: Path, plan: Plan) -> None:
-    """Beside a trained network: how rows to learn from were told apart from rows to calibrate on."""
-    write_text(folder / SPLIT, json.dumps({"seed": plan.seed}) + "\n")
+def train_parts(
+    model: str | os.PathLike[str],
+    parts: TextParts,
+    folder: Path,
+    plan: Plan,
+    *,
+    device: str | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    progress: bool | None = None,
+) -> Trained:
+    """Train what is missing in the folder of an acceleration."""
+    trained = train(model, parts, folder / "training", plan.training, device=device, say=say, progress=progress)
+    return replace(trained, learnt=declared(trained.learnt, plan))
 
 
-def read_parts(data: str | os.PathLike[str] | pd.DataFrame, plan: Plan) -> TextParts:
-    """The rows to train, validate and calibrate with."""
+def declared(learnt: Learnt | None, plan: Plan) -> Learnt | None:
+    """What a model learnt from, with the files that the user names; then nothing is unknown."""
+    if not plan.learnt_from:
+        return learnt
+    named = [content for source in plan.learnt_from for content in contents_learnt_from(source)]
+    return replace(learnt or Learnt(), elsewhere=False).and_from(named)
+
+
+def read_parts(data: str | os.PathLike[str] | pd.DataFrame | Any, plan: Plan, *, learning: bool = True) -> TextParts:
+    """The rows to train, validate and calibrate with; only the last two unless something is to be learnt."""
     rows = plan.rows
     return split_texts(
         read_texts(data),
@@ -143,6 +168,7 @@ def read_parts(data: str | os.PathLike[str] | pd.DataFrame, plan: Plan) -> TextP
         n_train=rows.train,
         n_validation=rows.validation,
         n_calibration=rows.calibration,
+        learning=learning,
     )
 
 
@@ -156,13 +182,17 @@ def certify(
     say: Callable[[str], None] = lambda line: None,
     progress: bool | None = None,
 ) -> AdaptiveClassifier:
-    """Find thresholds on some calibration texts, certify them on the others, and write the classifier."""
+    """Find thresholds on some calibration texts, certify them on the others, and write the classifier.
+
+    Texts that the model learnt from are refused, wherever they come from, or left out, as the plan says.
+    """
     plan, target = plan or Plan(), Path(folder)
+    fresh = fresh_texts(parts, trained.learnt, leave_out=plan.leave_out_repeats)
     thresholds = thresholds_of(trained, parts.validation, plan)
     clocks = None
     if "latency" in problem.losses:
         clocks = clocks_of(trained.network, trained.max_length, plan.grid.precision, target / "traces")
-    trace = trace_of(trained, parts.calibration, target, plan, progress=progress, clocks=clocks)
+    trace = trace_of(trained, fresh.texts, target, plan, progress=progress, clocks=clocks)
     space = thresholds.space
     budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
     say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
@@ -180,9 +210,16 @@ def certify(
         method=plan.method,
         progress=progress,
     )
-    found = AdaptiveClassifier(trained.network, trained.tokenizer, trained.classes, trained.max_length, certificate)
+    found = replace(classifier_of(trained), certificate=replace(certificate, notes=fresh.notes))
     found.save_pretrained(target)
     return found
+
+
+def classifier_of(trained: Trained) -> AdaptiveClassifier:
+    """Before calibration: it can be saved, and used with thresholds of one's own."""
+    return AdaptiveClassifier(
+        trained.network, trained.tokenizer, trained.classes, trained.max_length, learnt=trained.learnt
+    )
 
 
 def thresholds_of(trained: Trained, validation: LabelledTexts, plan: Plan) -> Thresholds:

@@ -18,10 +18,12 @@ from riskfront.arrays import Array
 from riskfront.calibration.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
 from riskfront.runtime.files import write_text
-from riskfront.transformers.backbone import Backbone, load_classifier, pick_device, quiet
+from riskfront.transformers.backbone import Backbone, load_classifier, pick_device
 from riskfront.transformers.execution.runtime import Answers, answer
 from riskfront.transformers.exits.layout import Layout
+from riskfront.transformers.folder import ENCODER, save_encoder
 from riskfront.transformers.heads import ExitHeads, TokenPredictors
+from riskfront.transformers.learnt import FILE, Learnt
 from riskfront.transformers.network import Network
 from riskfront.transformers.setting import Setting
 from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
@@ -41,6 +43,7 @@ class AdaptiveClassifier:
         max_length: tokens of a text that are read.
         certificate: of the setting in use; None before calibration.
         setting: thresholds; by default those of the certificate.
+        learnt: which texts the network learnt from; None where that is not known.
     """
 
     network: Network
@@ -49,6 +52,7 @@ class AdaptiveClassifier:
     max_length: int
     certificate: Certificate | None = None
     setting: Setting | None = None
+    learnt: Learnt | None = None
 
     @property
     def abstain_label(self) -> Any:
@@ -91,20 +95,23 @@ class AdaptiveClassifier:
         return answer(self.network, self.used_setting, tokens, batch_size=batch_size)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """A folder that `from_pretrained` loads; the fine-tuned encoder in it is an ordinary Hugging Face model."""
+        """A folder that `from_pretrained` loads; its folder `encoder` holds the fine-tuned model as Hugging Face knows it."""
         target = Path(folder)
         certificate = target / "certificate.json"
         try:
             target.mkdir(parents=True, exist_ok=True)
             certificate.unlink(missing_ok=True)  # that of another network; ours comes last, when all else is there
+            (target / ENCODER / FILE).unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot write in '{target}': {error.strerror}.") from error
         save_network(self.network, target)
-        self.tokenizer.save_pretrained(target)
+        self.tokenizer.save_pretrained(target / ENCODER)
         about: dict[str, Any] = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
         about["layout"] = self.network.layout.to_dict()
         about["setting"] = None if self.setting is None else self.setting.to_config()
         write_text(target / "adaptive.json", json.dumps(about, indent=2) + "\n")
+        if self.learnt is not None:
+            self.learnt.save(target / ENCODER, self.network.backbone.model)
         if self.certificate is not None:
             self.certificate.save(certificate)
 
@@ -123,19 +130,20 @@ class AdaptiveClassifier:
                 f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error})."
             ) from error
         file = source / "certificate.json"
+        network = load_network(source, layout, device=device)
         return cls(
-            load_network(source, layout, device=device),
-            load_tokenizer(str(source)),
+            network,
+            load_tokenizer(str(source / ENCODER)),
             classes,
             max_length,
             Certificate.load(file) if file.is_file() else None,
             None if setting is None else Setting.of(setting),
+            Learnt.load(source / ENCODER, network.backbone.model),
         )
 
 
 def save_network(network: Network, folder: Path) -> None:
-    with quiet():
-        network.backbone.model.save_pretrained(folder)
+    save_encoder(network.backbone.model, folder)
     tensors = {"head_scores": torch.from_numpy(np.ascontiguousarray(network.head_scores))}
     for name, module in (("exit_heads", network.exit_heads), ("predictors", network.predictors)):
         tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
@@ -144,7 +152,7 @@ def save_network(network: Network, folder: Path) -> None:
 
 def load_network(folder: Path, layout: Layout, *, device: str | None = None) -> Network:
     place = pick_device(device)
-    backbone = Backbone(load_classifier(str(folder)).to(place))
+    backbone = Backbone(load_classifier(str(folder / ENCODER)).to(place))
     exit_heads = ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes)
     predictors = TokenPredictors(layout, backbone.n_layers, backbone.width)
     try:

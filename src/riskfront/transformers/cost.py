@@ -99,7 +99,9 @@ def _exit(sizes: Sizes, work: Work) -> Array:
     for depth in range(layout.first_exit, sizes.n_layers):
         head = 2 * HIDDEN * (layout.exit_parts(depth) * width + sizes.n_classes)
         found[:, depth] = head
-        if layout.exits == "pooled":  # means of one or two texts as products with weights; distance and product of the two
+        if (
+            layout.exits == "pooled"
+        ):  # means of one or two texts as products with weights; distance and product of the two
             texts, others = (2, 5) if layout.pairs else (1, 1)
             found[:, depth] += width * (2 * texts * read[:, depth] + others)
     return found

@@ -24,7 +24,9 @@ from riskfront.transformers.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
 from riskfront.transformers.heads import ExitHeads, TokenPredictors
 from riskfront.transformers.importance import head_importance
+from riskfront.transformers.learnt import Learnt, is_classifier, weights_digest
 from riskfront.transformers.network import Network
+from riskfront.transformers.own_trainer import LabelledRows, MakeTrainer, identity, train_with
 from riskfront.transformers.steps import Steps
 from riskfront.transformers.texts import Label, LabelledTexts, TextParts
 from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
@@ -42,6 +44,8 @@ class Training:
             after each layer, as in the paper.
         max_length: tokens of a text that are read, at most what the model can.
         seed: of new weights, of dropout and of the order of examples.
+        trainer: makes the user's own Trainer for fine-tuning, such as `partial(Trainer, args=TrainingArguments(...))`; called
+            with model, train_dataset, eval_dataset and processing_class. `fine_tuning` has no effect then.
     """
 
     fine_tuning: FineTuning = field(default_factory=FineTuning)
@@ -50,6 +54,7 @@ class Training:
     exits: str = "pooled"
     max_length: int = 128
     seed: int = 0
+    trainer: MakeTrainer | None = None
 
     def __post_init__(self) -> None:
         check_kind(self.exits)
@@ -59,12 +64,13 @@ class Training:
 
 @dataclass(frozen=True)
 class Trained:
-    """A network, the order of its classes, and what its texts become."""
+    """A network, the order of its classes, what its texts become, and which texts it learnt from (None: not known)."""
 
     network: Network
     classes: tuple[Label, ...]
     tokenizer: Any
     max_length: int
+    learnt: Learnt | None = None
 
     def tokens(self, texts: LabelledTexts) -> Tokens:
         return tokens_of(self.tokenizer, texts, self.max_length)
@@ -92,23 +98,29 @@ def train(
     training, validation = (part.reordered(classes) for part in (parts.train, parts.validation))
     start = load_classifier(name, len(classes), classes=None if known else classes, seed=how.seed)
     tokenizer = load_tokenizer(name)
+    before = Learnt.load(name, start) or Learnt(elsewhere=is_classifier(start))
+    learnt = before.and_from(training.contents)
     max_length = min(how.max_length, Backbone(start).max_length)
     seen, held = (tokens_of(tokenizer, part, max_length) for part in (training, validation))
     made_from = {
-        "model": _weights_digest(start),
+        "model": weights_digest(start),
         "train": _texts_digest(seen, training),
-        "fine_tuning": None if known else asdict(how.fine_tuning) | {"exits": how.exits},
+        "fine_tuning": None if known else _way(how),
         "seed": how.seed,
     }
     steps = Steps(folder, say)
 
     def fine_tuned(path: Path) -> None:
-        if known is None:
+        if known is None and how.trainer is not None:
+            rows = (LabelledRows(seen, training.labels), LabelledRows(held, validation.labels))
+            train_with(how.trainer, start.to(place), tokenizer, *rows).to(place)
+        elif known is None:
             start.to(place)
             fine_tune(start, seen, training.labels, how.fine_tuning, exits=how.exits, seed=how.seed, progress=progress)
         with quiet():
             start.save_pretrained(path)
         tokenizer.save_pretrained(path)
+        learnt.save(path, start)
 
     tuned = steps.run("1-fine-tuned", made_from, fine_tuned, lambda p: load_classifier(str(p)))
     name_classes(tuned.config, classes)  # the same rows may have been learnt under other names
@@ -188,7 +200,14 @@ def train(
     say(str(report))
     if (warning := report.warning()) is not None:
         warnings.warn(warning, stacklevel=2)
-    return Trained(network, classes, tokenizer, max_length)
+    return Trained(network, classes, tokenizer, max_length, learnt.and_from(validation.contents))
+
+
+def _way(how: Training) -> dict[str, Any]:
+    """What fine-tuning is made from."""
+    if how.trainer is not None:
+        return {"trainer": identity(how.trainer)}
+    return asdict(how.fine_tuning) | {"exits": how.exits}
 
 
 def known_classes(name: str, classes: tuple[Label, ...]) -> tuple[Label, ...] | None:
@@ -218,13 +237,6 @@ def tokens_of(tokenizer: Any, texts: LabelledTexts, max_length: int) -> Tokens:
 def _loaded(module: nn.Module, path: Path) -> Any:
     module.load_state_dict(load_file(path))
     return module.eval()
-
-
-def _weights_digest(model: nn.Module) -> str:
-    digest = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
-        digest.update(name.encode() + value.contiguous().cpu().numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _texts_digest(tokens: Tokens, texts: LabelledTexts) -> str:

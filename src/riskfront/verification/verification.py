@@ -49,7 +49,7 @@ def verify(certificate: Certificate, data: Data) -> list[str]:
     return [
         difference
         for name in claimed
-        if name not in ("version", "source")
+        if name not in ("version", "source", "notes")
         for difference in _differences(name, recomputed[name], claimed[name])
     ]
 
