@@ -31,7 +31,7 @@ STUCK = """
 import sys, time
 import torch
 from riskfront.transformers import AdaptiveClassifier, PruningTrace, trace
-from tests.transformers import tiny
+from tests.support import tiny_transformers as tiny
 
 torch.set_num_threads(1)
 trace.BLOCK = 20

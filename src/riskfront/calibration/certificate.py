@@ -45,6 +45,7 @@ class Certificate:
             bound is for its setting, limit and group alone; what holds for all of them together are the limits.
         loss_bounds: the declared range of each limited loss; a negative low end means that a signed mean is controlled.
         source: how the command line read the table, so that ``verify`` can read it in the same way; None elsewhere.
+        choice: what was asked of the chosen settings to tell which comes first; "" for the order of the objectives.
         notes: sentences on what the guarantee speaks of, where that is not every new example: what was left out of the data.
         explored: opt-data estimates of every setting; None when the method used no opt data.
         diagnosis: why nothing was certified and what would help; None when something was.
@@ -67,6 +68,7 @@ class Certificate:
     loss_bounds: Mapping[str, Sequence[float]]
     source: Mapping[str, Any] | None = None
     notes: Sequence[str] = ()
+    choice: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.path["certified"].any())
@@ -100,6 +102,16 @@ class Certificate:
             raise NotCertifiedError(f"there is no certified setting to use. {reason}")
         rows = self.chosen[list(self.setting_columns.values())].to_dict("records")
         return [dict(zip(self.setting_columns, map(plain, row.values()), strict=True)) for row in rows]
+
+    @property
+    def searched(self) -> list[dict[str, Any]] | None:
+        """The settings that were planned over, in their order, which ties on the front depend on; None without opt data."""
+        if self.explored is None:
+            return None
+        columns = [self.explored[column] for column in self.setting_columns.values()]
+        return [
+            dict(zip(self.setting_columns, map(plain, values), strict=True)) for values in zip(*columns, strict=True)
+        ]
 
     def mixture(self, targets: Mapping[str, float]) -> pd.DataFrame:
         """The chosen settings with time-sharing weights that meet targets on free objectives, such as {"cost": 0.3}.
@@ -171,6 +183,7 @@ class Certificate:
             "loss_bounds": {name: list(pair) for name, pair in self.loss_bounds.items()},
             "source": None if self.source is None else dict(self.source),
             "notes": list(self.notes),
+            "choice": self.choice,
         }
 
     @classmethod
@@ -198,6 +211,7 @@ class Certificate:
             loss_bounds=data["loss_bounds"],
             source=data["source"],
             notes=tuple(data.get("notes", ())),
+            choice=data.get("choice", ""),
         )
         honest = certificate.guaranteed and certificate.method not in NEVER_GUARANTEED
         again = certificate.to_dict() | {"guaranteed": honest}

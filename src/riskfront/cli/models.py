@@ -18,8 +18,8 @@ import riskfront as rf
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import (
     Json,
-    MethodName,
     Out,
+    PlanningMethodName,
     ProblemOptions,
     PValue,
     Seed,
@@ -62,7 +62,7 @@ def tune(
         ),
     ] = [],  # noqa: B006 - Typer's way to say that an option may be repeated or left out
     budget: Annotated[int, typer.Option(help="Settings to evaluate while searching.")] = 200,
-    method: MethodName = "pareto-testing",
+    method: PlanningMethodName = "pareto-testing",
     p_value: PValue = "auto",
     seed: Seed = 0,
     n_jobs: Jobs = 1,

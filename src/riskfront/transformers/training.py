@@ -97,11 +97,17 @@ def train(
         "seed": how.seed,
     }
     steps = Steps(folder, say)
+    if known is not None:
+        say(
+            "the model classifies into these classes already and is not fine-tuned: epochs, learning rate and early layers "
+            "are not used; --again fine-tunes it"
+        )
 
     def fine_tuned(path: Path) -> None:
         if known is None:
             start.to(place)
-            fine_tune(start, seen, training.labels, how.fine_tuning, seed=how.seed, progress=progress)
+            kept = steps.checkpoint("1-fine-tuned")
+            fine_tune(start, seen, training.labels, how.fine_tuning, seed=how.seed, progress=progress, checkpoint=kept)
         with quiet():
             start.save_pretrained(path)
         tokenizer.save_pretrained(path)
