@@ -21,8 +21,11 @@ from riskfront.transformers.acceleration import Grid, Plan, Rows, accelerate, ce
 from riskfront.transformers.backbone import Backbone, load_classifier
 from riskfront.transformers.classifier import AdaptiveClassifier, Answers
 from riskfront.transformers.fine_tuning import FineTuning, fine_tune
+from riskfront.transformers.fresh import FreshTexts, fresh_texts
+from riskfront.transformers.gain import Gain
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
 from riskfront.transformers.importance import head_importance, token_importance
+from riskfront.transformers.learnt import Learnt
 from riskfront.transformers.network import Network
 from riskfront.transformers.setting import Setting
 from riskfront.transformers.texts import LabelledTexts, TextParts, labelled_texts, read_texts, split_texts
@@ -36,9 +39,12 @@ __all__ = [
     "Answers",
     "Backbone",
     "FineTuning",
+    "FreshTexts",
+    "Gain",
     "Grid",
     "HeadTraining",
     "LabelledTexts",
+    "Learnt",
     "Network",
     "Plan",
     "PruningTrace",
@@ -52,6 +58,7 @@ __all__ = [
     "accelerate",
     "certify",
     "fine_tune",
+    "fresh_texts",
     "head_importance",
     "labelled_texts",
     "load_classifier",

@@ -245,6 +245,8 @@ def trace_of(
     trained: Trained, texts: LabelledTexts, folder: Path, plan: Plan, *, progress: bool | None = None
 ) -> PruningTrace:
     """A trace whose passes are kept in `folder`, so that a killed run goes on and another limit costs no pass."""
+    if trained.learnt is not None:
+        trained.learnt.check_new(texts.contents)
     return PruningTrace(
         trained.network,
         trained.tokens(texts),

@@ -22,8 +22,8 @@ from riskfront.transformers.tokens import Tokens
 from riskfront.transformers.trace import PruningTrace
 from riskfront.tuning.tuning import tune
 
-FILE = "calibration.safetensors"
 TRACES = "traces"
+FILE = f"{TRACES}/calibration.safetensors"  # not needed to answer: whoever deploys the folder may leave traces out
 
 
 def keep_examples(folder: str | os.PathLike[str], trace: PruningTrace, seed: int) -> None:
