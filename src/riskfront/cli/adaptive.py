@@ -191,7 +191,11 @@ def _shown(found: AdaptiveClassifier, folder: Path, as_json: bool) -> int:
         )
     else:
         if gain is not None:
-            make_console().print(gain.sentence(found.certificate.problem), markup=False, style="bold")
+            make_console().print(
+                gain.sentence(found.certificate.problem, found.certificate.delta_of_all_looks),
+                markup=False,
+                style="bold",
+            )
         show(found.certificate, as_json, written=[folder])
     return 0 if found.certificate and found.certificate.guaranteed else 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -14,13 +15,16 @@ import pandas as pd
 from riskfront.arrays import IntArray
 from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.choice import choose
+from riskfront.calibration.looks import Look
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.losses.splits import split_examples
 from riskfront.losses.table import LossTable
-from riskfront.methods import Method, make_method
+from riskfront.methods import Method, make_method, parameters
 from riskfront.problems.problem import Problem
 from riskfront.search import STRATEGIES, Search
+from riskfront.spaces.space import Space
+from riskfront.stores.open_storage import open_storage
 from riskfront.transformers.classifier import AdaptiveClassifier
 from riskfront.transformers.fresh import fresh_texts
 from riskfront.transformers.gain import FILE as GAIN
@@ -31,6 +35,7 @@ from riskfront.transformers.texts import LabelledTexts, TextParts, contents_lear
 from riskfront.transformers.thresholds import Thresholds, make_thresholds
 from riskfront.transformers.trace import PruningTrace
 from riskfront.transformers.training import Trained, Training, train
+from riskfront.tuning.looks import look_once
 from riskfront.tuning.tuning import tune
 
 BINARY = ("accuracy_drop_clipped", "error", "answered")
@@ -185,6 +190,7 @@ def certify(
     space = thresholds.space
     budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
     say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
+    earlier = looks_before(target, fresh.texts, problem, plan, space, budget)
     certificate = tune(
         trace.losses,
         trace.examples,
@@ -200,7 +206,8 @@ def certify(
         progress=progress,
     )
     test = split_examples(len(trace), make_method(plan.method).opt_fraction, plan.seed)[1]
-    certificate = choose(replace(certificate, notes=fresh.notes), plan.choose or usual_choice(certificate, trace, test))
+    certificate = replace(certificate, notes=fresh.notes, earlier_looks=earlier)
+    certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
     found = replace(classifier_of(trained), certificate=certificate)
     keep_examples(target, trace, plan.seed)
     (target / GAIN).unlink(missing_ok=True)
@@ -208,6 +215,23 @@ def certify(
     if certificate:
         measure_gain(found, trace, test).save(target)
     return found
+
+
+def looks_before(
+    folder: Path, texts: LabelledTexts, problem: Problem, plan: Plan, space: Space, budget: int
+) -> tuple[Look, ...]:
+    """Other questions that these texts have answered in this folder; this one is written down before it is asked.
+
+    Texts are known by their content: another seed, other thresholds or a model that was trained again are new questions to
+    them. All their deltas count, and the verdict states the confidence that is left.
+    """
+    method = make_method(plan.method)
+    search = plan.search if isinstance(plan.search, str) else type(plan.search).__qualname__
+    decided_by = [plan.seed, space.to_dict(), search, budget]
+    said = f"seed {plan.seed}, {budget} settings"
+    look = Look.of(problem, method.name, parameters(method), decided_by=decided_by, said=said)
+    content = hashlib.sha256(b"".join(sorted(texts.contents))).hexdigest()
+    return look_once(open_storage(folder), {"texts": content}, look, "", [], again=True)
 
 
 def usual_choice(certificate: Certificate, trace: PruningTrace, test: IntArray) -> str:

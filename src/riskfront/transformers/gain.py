@@ -41,7 +41,8 @@ class Gain:
     accuracy: float
     answered: float = 1.0
 
-    def sentence(self, problem: Problem) -> str:
+    def sentence(self, problem: Problem, delta: float | None = None) -> str:
+        """For people; `delta` is that of all looks at the same texts, by default that of the problem."""
         parts = [
             f"x{self.operations:.3g} fewer operations",
             f"x{self.seconds:.3g} {'faster' if self.seconds >= 1 else 'as fast'} here",
@@ -52,7 +53,7 @@ class Gain:
         drops = [limit for limit in problem.limits if limit.loss.startswith("accuracy_drop")]
         lost = [limit.value for limit in drops if limit.at_most is not None and not (limit.per or limit.given)]
         if lost:
-            parts.append(f"at most {_share(min(lost))} lost with {confidence(problem.delta)} confidence")
+            parts.append(f"at most {_share(min(lost))} lost with {confidence(delta or problem.delta)} confidence")
         return ", ".join(parts) + "."
 
     def save(self, folder: str | os.PathLike[str]) -> None:
