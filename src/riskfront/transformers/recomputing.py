@@ -18,6 +18,7 @@ from riskfront.runtime.files import written_whole
 from riskfront.spaces.dimensions import Choice
 from riskfront.spaces.space import Config, Space
 from riskfront.transformers.classifier import AdaptiveClassifier
+from riskfront.transformers.execution.latency import Clock, clocks_of
 from riskfront.transformers.tokens import Tokens
 from riskfront.transformers.trace import PruningTrace
 from riskfront.tuning.tuning import tune
@@ -30,8 +31,9 @@ def keep_examples(folder: str | os.PathLike[str], trace: PruningTrace, seed: int
     """Beside a certificate: the tokens and labels of the calibration texts, and the seed of their split."""
     tokens = trace.tokens
     arrays = {"ids": np.concatenate(list(tokens.ids)), "lengths": tokens.lengths, "labels": np.asarray(trace.labels)}
-    if tokens.types is not None:
-        arrays["types"] = np.concatenate(list(tokens.types))
+    for name, values in (("types", tokens.types), ("texts", tokens.texts)):
+        if values is not None:
+            arrays[name] = np.concatenate(list(values))
     with written_whole(Path(folder) / FILE) as path:
         save_file(arrays, path, metadata={"seed": str(seed), "padding": str(tokens.padding)})
 
@@ -39,8 +41,12 @@ def keep_examples(folder: str | os.PathLike[str], trace: PruningTrace, seed: int
 def recompute(certificate: Certificate, folder: str | os.PathLike[str]) -> Certificate:
     """What `accelerate` would certify now, of the settings that were searched then. Passes that the folder lacks are made."""
     found = AdaptiveClassifier.from_pretrained(folder)
-    trace, seed = _trace(found, Path(folder))
     configs = certificate.searched or []
+    clocks = None
+    if "latency" in certificate.problem.losses:  # as they were measured then, where the folder keeps them
+        precisions = sorted({str(config.get("precision", "float32")) for config in configs})
+        clocks = clocks_of(found.network, found.max_length, precisions, Path(folder) / TRACES)
+    trace, seed = _trace(found, Path(folder), clocks)
     again = tune(
         trace.losses,
         trace.examples,
@@ -58,24 +64,30 @@ def recompute(certificate: Certificate, folder: str | os.PathLike[str]) -> Certi
     return choose(again, certificate.choice)
 
 
-def _trace(found: AdaptiveClassifier, folder: Path) -> tuple[PruningTrace, int]:
+def _trace(found: AdaptiveClassifier, folder: Path, clocks: Mapping[str, Clock] | None) -> tuple[PruningTrace, int]:
     try:
         with safe_open(folder / FILE, "numpy") as file:
             about = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
         seed, padding = int(about["seed"]), int(about["padding"])
         ends = np.cumsum(arrays["lengths"])[:-1]
-        types = np.split(arrays["types"], ends) if "types" in arrays else None
-        tokens = Tokens(np.split(arrays["ids"], ends), types, padding)
+        types, texts = (np.split(arrays[n], ends) if n in arrays else None for n in ("types", "texts"))
+        tokens = Tokens(np.split(arrays["ids"], ends), types, padding, texts)
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise StoreError(
             f"'{folder}' must hold the examples of its certificate; {FILE} cannot be read ({error}). An earlier version kept "
             "none: certify again."
         ) from error
-    classes = found.classes
-    return PruningTrace(
-        found.network, tokens, arrays["labels"], classes=classes, folder=folder / TRACES, progress=False
-    ), seed
+    trace = PruningTrace(
+        found.network,
+        tokens,
+        arrays["labels"],
+        classes=found.classes,
+        folder=folder / TRACES,
+        progress=False,
+        clocks=clocks,
+    )
+    return trace, seed
 
 
 def _space(configs: Sequence[Config]) -> Space:
