@@ -64,7 +64,9 @@ def recompute(certificate: Certificate, folder: str | os.PathLike[str]) -> Certi
     return choose(again, certificate.choice)
 
 
-def _trace(found: AdaptiveClassifier, folder: Path, clocks: Mapping[str, Clock] | None) -> tuple[PruningTrace, int]:
+def _trace(
+    found: AdaptiveClassifier, folder: Path, clocks: Mapping[str, Clock] | None = None
+) -> tuple[PruningTrace, int]:
     try:
         with safe_open(folder / FILE, "numpy") as file:
             about = file.metadata() or {}
