@@ -50,9 +50,8 @@ def calibrate(
     plan = chosen.plan(opt, problem)
     look = Look.of(problem, chosen.name, parameters(chosen), decided_by=seed, said=f"seed {seed}")
     earlier = ASKED.before(table.sha256, look)
-    return replace(
-        _certificate(plan, test, problem), seed=seed, data_sha256=table.sha256, notes=notes, earlier_looks=earlier
-    )
+    found = _certificate(plan, test, problem)
+    return replace(found, seed=seed, data_sha256=table.sha256, earlier_looks=earlier, notes=notes)
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:

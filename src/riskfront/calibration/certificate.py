@@ -49,6 +49,7 @@ class Certificate:
         groups: group -> its values, for limits that hold in each group. No other value is covered.
         loss_bounds: the declared range of each limited loss; a negative low end means that a signed mean is controlled.
         source: how the command line read the table, so that ``verify`` can read it in the same way; None elsewhere.
+        choice: what was asked of the chosen settings to tell which comes first; "" for the order of the objectives.
         notes: sentences on what the guarantee speaks of, where that is not every new example: what was left out of the data.
         explored: means of every setting on the planning examples; None when the method used none.
         diagnosis: why nothing was certified and what would help; None when something was.
@@ -75,6 +76,7 @@ class Certificate:
     source: Mapping[str, Any] | None = None
     earlier_looks: tuple[Look, ...] = ()
     notes: Sequence[str] = ()
+    choice: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.path["certified"].any())
@@ -111,6 +113,16 @@ class Certificate:
             raise NotCertifiedError(f"there is no certified setting to use. {reason}")
         rows = self.chosen[list(self.setting_columns.values())].to_dict("records")
         return [dict(zip(self.setting_columns, map(plain, row.values()), strict=True)) for row in rows]
+
+    @property
+    def searched(self) -> list[dict[str, Any]] | None:
+        """The settings that were planned over, in their order, which ties on the front depend on; None without opt data."""
+        if self.explored is None:
+            return None
+        columns = [self.explored[column] for column in self.setting_columns.values()]
+        return [
+            dict(zip(self.setting_columns, map(plain, values), strict=True)) for values in zip(*columns, strict=True)
+        ]
 
     def mixture(self, targets: Mapping[str, float]) -> pd.DataFrame:
         """The chosen settings with time-sharing weights that meet targets on free objectives, such as {"cost": 0.3}.
@@ -193,6 +205,7 @@ class Certificate:
             "source": None if self.source is None else dict(self.source),
             "earlier_looks": [look.to_dict() for look in self.earlier_looks],
             "notes": list(self.notes),
+            "choice": self.choice,
         }
 
     @classmethod
@@ -236,6 +249,7 @@ class Certificate:
             **{name: data[name] for name in ("setting_columns", "groups", "diagnosis", "loss_bounds", "source")},
             earlier_looks=tuple(Look(**look) for look in data.get("earlier_looks", ())),
             notes=tuple(data.get("notes", ())),
+            choice=data.get("choice", ""),
         )
 
     @property

@@ -18,8 +18,8 @@ import riskfront as rf
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import (
     Json,
-    MethodName,
     Out,
+    PlanningMethodName,
     ProblemOptions,
     PValue,
     Seed,
@@ -67,7 +67,7 @@ def tune(
             help="Settings to evaluate while searching; by default 200, or all of a small space that is quick."
         ),
     ] = None,
-    method: MethodName = "pareto-testing",
+    method: PlanningMethodName = "pareto-testing",
     p_value: PValue = "auto",
     seed: Seed = 0,
     n_jobs: Jobs = 1,

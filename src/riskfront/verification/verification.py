@@ -9,10 +9,10 @@ from typing import Any
 
 from riskfront.calibration.calibration import calibrate, certify
 from riskfront.calibration.certificate import Certificate
+from riskfront.calibration.choice import choose
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.evaluation.outcome import Outcome
 from riskfront.losses.table import LossTable
-from riskfront.losses.values import plain
 from riskfront.methods import make_method
 from riskfront.reading.sources import Data, as_table, is_long_file, is_store
 from riskfront.runtime.progress import ProgressBar
@@ -51,6 +51,11 @@ def verify(certificate: Certificate, data: Data | tuple[LossTable, LossTable]) -
             return [f"the data differ: SHA-256 {table.sha256[:16]}... instead of {certificate.data_sha256[:16]}..."]
         method = make_method(certificate.method, **certificate.parameters)
         again = calibrate(table, certificate.problem, method=method, seed=certificate.seed)
+    return differences(choose(again, certificate.choice), certificate)
+
+
+def differences(again: Certificate, certificate: Certificate) -> list[str]:
+    """Where a certificate that was computed again differs from what is claimed, in words."""
     recomputed, claimed = (_numbers(one, certificate) for one in (again, certificate))
     return [difference for name in claimed for difference in _differences(name, recomputed[name], claimed[name])]
 
@@ -81,27 +86,16 @@ def _table_then(certificate: Certificate, data: Data) -> LossTable:
     store = LossStore(data) if isinstance(data, str | os.PathLike) and is_store(data) else data
     if not isinstance(store, LossStore):
         return as_table(data, certificate.problem, _bounds(certificate) if is_long_file(data) else None)
-    return store.table(_searched(certificate), bounds=_bounds(certificate))
+    return store.table(certificate.searched, bounds=_bounds(certificate))
 
 
 def _bounds(certificate: Certificate) -> dict[str, tuple[float, float]]:
     return {name: (low, high) for name, (low, high) in certificate.loss_bounds.items()}
 
 
-def _searched(certificate: Certificate) -> list[Config] | None:
-    """The settings that were planned over, in their order, which ties on the front depend on."""
-    if certificate.explored is None:
-        return None
-    columns = [certificate.explored[column] for column in certificate.setting_columns.values()]
-    names = list(certificate.setting_columns)
-    return [
-        {name: plain(value) for name, value in zip(names, values, strict=True)} for values in zip(*columns, strict=True)
-    ]
-
-
 def _tuned_again(certificate: Certificate, url: str) -> Certificate:
     """Plan on the opt part of a store of tune and test on its test part, from what is there, without the user's function."""
-    configs = _searched(certificate)
+    configs = certificate.searched
     if configs is None:
         raise InvalidInputError(
             "a store can only recompute a certificate of tune, which names the settings it searched; this one names none."
