@@ -47,20 +47,20 @@ PLANS = {
     "ag_news": Plan(
         training=Training(
             FineTuning(epochs=1, learning_rate=5e-5, early_layers=1.0),
-            heads=HeadTraining(epochs=20, rows=2000, token_rows=1000),
+            heads=HeadTraining(epochs=20, rows=2000, token_rows=600),
             max_length=64,
         ),
         rows=Rows(train=5_000, validation=1000, calibration=4_000),
-        grid=Grid(head=1, token=5, layer=120),
+        grid=Grid(head=1, token=4, layer=120),
     ),
     "qqp": Plan(
         training=Training(
             FineTuning(epochs=1, learning_rate=5e-5, early_layers=1.0),
-            heads=HeadTraining(epochs=20, rows=2000, token_rows=1000),
+            heads=HeadTraining(epochs=20, rows=2000, token_rows=600),
             max_length=64,
         ),
         rows=Rows(train=7_000, validation=1000, calibration=4_000),
-        grid=Grid(head=1, token=5, layer=120),
+        grid=Grid(head=1, token=4, layer=120),
     ),
 }
 DIMENSIONS = {

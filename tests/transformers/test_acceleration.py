@@ -117,10 +117,21 @@ def test_accelerate_on_the_command_line(classifier_folder: Path, texts: Path, tm
     assert (done.returncode, done.stderr) == (0, "")
     text = " ".join(done.stdout.split())
     assert "With 90 % confidence" in text, text
+    assert text.count("fewer operations, x") == 1, text
+    assert "at most .100 lost with 90 % confidence." in text
+    assert "is not fine-tuned: epochs, learning rate and early layers are not used; --again fine-tunes it" in text
     assert str(out) in done.stdout.replace("\n", "")
     machine = riskfront(*command, *LIMIT, "--minimize", "flops", "--json")
     assert machine.stderr == ""
     assert json.loads(machine.stdout)["config"] == rf.Certificate.load(out / "certificate.json").config
+    assert json.loads(machine.stdout)["gain"]["operations"] > 1
+
+    verified = riskfront("verify", out / "certificate.json", out)
+    assert (verified.returncode, verified.stderr) == (0, ""), verified.stdout
+    changed = json.loads((out / "certificate.json").read_text())
+    changed["path"]["p_value"][0] += 1e-3
+    (tmp_path / "changed.json").write_text(json.dumps(changed))
+    assert riskfront("verify", tmp_path / "changed.json", out).returncode == 1
 
     impossible = riskfront(*command, "--limit", "error <= 0.0001")
     assert (impossible.returncode, impossible.stderr) == (1, "")
@@ -159,12 +170,70 @@ def test_the_steps_one_by_one(trained: Path, texts: Path, tmp_path: Path) -> Non
 
 
 def test_abstaining_under_a_limit_on_what_is_answered(trained: Path, texts: Path) -> None:
+    many = ["--head-thresholds", 1, "--token-thresholds", 1, "--exit-thresholds", 9, "--abstain", "0,0.4,0.6,0.9,0.99"]
+    data = ["--data", texts / "marked.parquet", *many]
+    limits = ["--limit", "error <= 0.04 given answered"]
+    goals = ["--minimize", "flops", "--maximize", "answered"]
+    command = ["transformers", "certify", trained, *data, *limits]
+
+    def certified(*more: Any) -> rf.Certificate:
+        done = riskfront(*command, *goals, *more)
+        assert (done.returncode, done.stderr) == (0, "")
+        found = rf.Certificate.load(trained / "certificate.json")
+        assert AdaptiveClassifier.from_pretrained(trained).used_setting.to_config().items() >= found.config.items()
+        return found
+
+    usual = certified()
+    chosen = usual.chosen
+    assert len(chosen) > 1
+    full = flops_of_the_full_model(trained, texts)
+    costs = chosen["flops"] + (1 - chosen["answered"]) * full
+    assert costs.iloc[0] == pytest.approx(costs.min(), rel=1e-3), "the rest would go to the full model"
+    assert riskfront("verify", trained / "certificate.json", trained).returncode == 0
+    most = certified("--choose", "answered").chosen["answered"]
+    assert most.iloc[0] == most.max()
+    cheap = certified("--choose", "flops").chosen["flops"]
+    assert cheap.iloc[0] == cheap.min()
+    refused = riskfront(*command, *goals, "--choose", "answered >= 2")
+    assert refused.returncode == 2
+    assert "must be met by a certified setting" in refused.stderr
+
+
+def flops_of_the_full_model(trained: Path, texts: Path) -> float:
+    from riskfront.transformers.recomputing import _trace
+
+    trace, _ = _trace(AdaptiveClassifier.from_pretrained(trained), trained)
+    return float(trace.losses({}, trace.examples)["flops"].mean())
+
+
+def test_the_cost_of_answers_alone(trained: Path, texts: Path) -> None:
+    """The paper's selective cost, from the command line."""
     data = ["--data", texts / "marked.parquet", *FEW, "--abstain", "0,0.5,0.9"]
     limits = ["--limit", "error <= 0.1 given answered", "--limit", "answered >= 0.5"]
-    goals = ["--minimize", "relative_cost", "--maximize", "answered"]
-    done = riskfront("transformers", "certify", trained, *data, *limits, *goals)
+    done = riskfront("transformers", "certify", trained, *data, *limits, "--minimize", "relative_cost given answered")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "lambda" in rf.Certificate.load(trained / "certificate.json").config
+    found = rf.Certificate.load(trained / "certificate.json")
+    assert found.problem.objectives == (rf.Objective("relative_cost", given="answered"),)
+    free = riskfront(
+        "transformers", "certify", trained, *data, *limits[:2], "--minimize", "relative_cost given answered"
+    )
+    assert free.returncode == 2
+    assert "abstaining must cost something" in free.stderr
+
+
+def test_help_offers_what_can_be_used() -> None:
+    from riskfront.cli import adaptive_options
+    from riskfront.methods import METHODS
+    from riskfront.transformers import acceleration
+
+    assert adaptive_options.LOSSES == acceleration.COLUMNS
+    for command in (["accelerate"], ["transformers", "certify"]):
+        text = " ".join(riskfront(*command, "--help").stdout.replace("│", " ").split())
+        for name, kind in METHODS.items():
+            assert (f" {name}," in text or f" {name}." in text) is (kind().opt_fraction > 0), name
+        for name in acceleration.COLUMNS:
+            assert name in text
+        assert "[default: flops]" in text
 
 
 def test_pairs_of_texts(classifier_folder: Path, texts: Path, tmp_path: Path) -> None:
@@ -205,6 +274,9 @@ def test_a_fine_tuned_classifier_is_not_fine_tuned_again(
     parts = read_parts(texts / "random.csv", PLAN)
     found = training.train(classifier_folder, parts, tmp_path, PLAN.training, progress=False)
     assert found.classes == tiny.SIGNALS
+    done = riskfront("accelerate", "--model", classifier_folder, "--data", texts / "random.csv", *LIMIT, *FEW,
+                     "--out", tmp_path / "again", "--again")  # fmt: skip
+    assert done.returncode == 3, "it would be fine-tuned"
     again = Training(again=True, heads=PLAN.training.heads)
     with pytest.raises(AssertionError, match="fine-tuned"):
         training.train(classifier_folder, parts, tmp_path, again, progress=False)

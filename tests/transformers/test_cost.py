@@ -79,8 +79,8 @@ SETTINGS = [
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_flops_are_those_of_a_real_run(network: Network, data: Any, traced: Any, setting: Setting) -> None:
-    """torch counts matrix products only: not the embeddings and divisions that we count. And it has no formula for attention
-    on a CPU, so its two products are written as matrix products while it counts."""
+    """torch counts matrix products only: not the embeddings and divisions that we count. It has no formula for attention on
+    a CPU, so its two products are written as matrix products while it counts."""
     classifier = AdaptiveClassifier(network, None, (0, 1, 2), 40, setting=setting)
     columns = traced.losses(setting, np.arange(8))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,14 +12,25 @@ import typer
 from riskfront.cli.adaptive_options import GridOptions, RowOptions, SearchOptions, TrainingOptions
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import Json, Out, Seed, must_be_writable, show
+from riskfront.cli.stopping import resumable
 from riskfront.errors import InvalidInputError
 from riskfront.reporting.terminal import make_console
 from riskfront.runtime.files import write_text
 
 if TYPE_CHECKING:
-    from riskfront.transformers import AdaptiveClassifier, Plan, TextParts, Trained
+    from riskfront.transformers import AdaptiveClassifier, CascadeClassifier, Plan, TextParts, Trained
 
-Model = Annotated[str, typer.Option(help="Folder or hub name of an encoder of the BERT class.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="Folder or hub name of an encoder: BERT, RoBERTa, ELECTRA, DistilBERT, MPNet, ALBERT, DeBERTa-v3, "
+        "ModernBERT and their kin."
+    ),
+]
+Small = Annotated[
+    str,
+    typer.Option(help="A smaller encoder that answers first; the other one reads what it is not sure of: a cascade."),
+]
 Data = Annotated[str, typer.Option(help="Parquet or CSV with text (or text_a, text_b), label and perhaps split.")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for everything that is made; go on in it later.")]
 TrainRows = Annotated[int, typer.Option(min=0, help="Rows to train on; 0 for all.")]
@@ -37,17 +50,24 @@ def accelerate(
     rows: RowOptions,
     seed: Seed = 0,
     train_rows: TrainRows = 0,
+    small: Small = "",
     device: Device = "",
     as_json: Json = False,
 ) -> int:
     """Make a text classifier faster with a bound on what it loses: train, trace, certify."""
     problem = wanted.problem(wanted.p_value)
-    from riskfront.transformers import Plan
+    from riskfront.transformers import Plan, accelerate_cascade
     from riskfront.transformers import accelerate as accelerate_model
 
     grid = thresholds.grid()
     plan = Plan(training=how.training(seed), grid=grid, seed=seed, **rows.plan(train_rows), **wanted.strategy())
-    found = accelerate_model(model, data, problem, out, plan, device=device or None, **_told(as_json))
+    options = {"device": device or None, **_told(as_json)}
+    found: Any
+    with resumable(out):
+        if small:
+            found = accelerate_cascade(small, model, data, problem, out, plan, **options)
+        else:
+            found = accelerate_model(model, data, problem, out, plan, **options)
     return _shown(found, out, as_json)
 
 
@@ -68,8 +88,9 @@ def train(
     from riskfront.transformers.acceleration import classifier_of, train_parts
 
     plan = Plan(training=how.training(seed), seed=seed, **rows.plan(train_rows))
-    trained = train_parts(model, read_parts(data, plan), out, plan, device=device or None, say=_say)
-    classifier_of(trained).save_pretrained(out)
+    with resumable(out):
+        trained = train_parts(model, read_parts(data, plan), out, plan, device=device or None, say=_say)
+        classifier_of(trained).save_pretrained(out)
     make_console().print(f"Wrote {out}", markup=False, style="dim")
     return 0
 
@@ -94,10 +115,11 @@ def trace(
     plan = Plan(grid=thresholds.grid(), seed=seed, **rows.plan())
     trained, parts = _loaded(folder, data, plan, device)
     fresh = fresh_texts(parts, trained.learnt, leave_out=plan.leave_out_repeats)
-    space = thresholds_of(trained, parts.validation, plan).space
-    found = trace_of(trained, fresh.texts, folder, plan)
-    write_notes(store, fresh.notes)
-    table = found.fill(store, space.grid(1))
+    with resumable(store):
+        space = thresholds_of(trained, parts.validation, plan).space
+        found = trace_of(trained, fresh.texts, folder, plan)
+        write_notes(store, fresh.notes)
+        table = found.fill(store, space.grid(1))
     console = make_console()
     for note in fresh.notes:
         console.print(f"Note: {note}", markup=False)
@@ -127,7 +149,8 @@ def certify(
     check_problem(problem, grid)
     plan = Plan(grid=grid, seed=seed, **rows.plan(), **wanted.strategy())
     trained, parts = _loaded(folder, data, plan, device)
-    found = certify_thresholds(trained, parts, problem, folder, plan, **_told(as_json))
+    with resumable(folder):
+        found = certify_thresholds(trained, parts, problem, folder, plan, **_told(as_json))
     return _shown(found, folder, as_json)
 
 
@@ -173,10 +196,24 @@ def _loaded(folder: Path, data: str, plan: Plan, device: str) -> tuple[Trained, 
     return Trained(found.network, found.classes, found.tokenizer, found.max_length, learnt), parts
 
 
-def _shown(found: AdaptiveClassifier, folder: Path, as_json: bool) -> int:
+def _shown(found: AdaptiveClassifier | CascadeClassifier, folder: Path, as_json: bool) -> int:
     if found.certificate is None:
         return 1
-    show(found.certificate, as_json, written=[folder])
+    from riskfront.transformers.gain import Gain
+
+    gain = Gain.load(folder)
+    if as_json:
+        print(
+            json.dumps({**found.certificate.to_dict(), "gain": None if gain is None else asdict(gain)}, allow_nan=False)
+        )
+    else:
+        if gain is not None:
+            make_console().print(
+                gain.sentence(found.certificate.problem, found.certificate.delta_of_all_looks),
+                markup=False,
+                style="bold",
+            )
+        show(found.certificate, as_json, written=[folder])
     return 0 if found.certificate and found.certificate.guaranteed else 1
 
 

@@ -7,25 +7,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riskfront.cli.options import Goals, MethodName, ProblemOptions, PValue, parse_number
+from riskfront.cli.options import ChooseOption, PlanningMethodName, ProblemOptions, PValue, parse_number
 from riskfront.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from riskfront.transformers import Grid, Training
+
+#: the columns of a trace; named here too because help must not load torch
+LOSSES = ("accuracy_drop", "accuracy_drop_clipped", "error", "relative_cost", "flops", "answered", "confidence")
+LIMITED = tuple(name for name in LOSSES if name != "flops")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions(ProblemOptions):
     """What the thresholds must keep, and how they are looked for."""
 
-    minimize: Goals = field(default_factory=lambda: ["relative_cost"])
+    limit: Annotated[
+        list[str],
+        typer.Option(
+            "--limit",
+            help="'accuracy_drop <= 0.05', 'error <= 0.15 per label', 'error <= 0.02 given answered'. Losses: "
+            f"{', '.join(LIMITED)}.",
+        ),
+    ]
+    minimize: Annotated[
+        list[str], typer.Option(help=f"A free objective; repeat or separate by commas. Losses: {', '.join(LOSSES)}.")
+    ] = field(default_factory=lambda: ["flops"])
     p_value: PValue = "auto"
-    method: MethodName = "pareto-testing"
+    method: PlanningMethodName = "pareto-testing"
+    choose: ChooseOption = ""
     search: Annotated[str, typer.Option(help="grid, random, optuna, parego or guided.")] = "grid"
     budget: Annotated[int, typer.Option(min=1, help="Settings to try, if the search is not the grid.")] = 200
 
     def strategy(self) -> dict[str, Any]:
-        return {"method": self.method, "search": self.search, "budget": self.budget}
+        return {"method": self.method, "search": self.search, "budget": self.budget, "choose": self.choose}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +48,9 @@ class TrainingOptions:
     """How a model is fine-tuned and gets its heads."""
 
     epochs: Annotated[int, typer.Option(min=1, help="Of fine-tuning.")] = 1
+    again: Annotated[
+        bool, typer.Option("--again", help="Fine-tune a model that is a classifier of these classes already.")
+    ] = False
     learning_rate: Annotated[float, typer.Option(help="Of fine-tuning.")] = 5e-5
     early_layers: Annotated[
         float, typer.Option(min=0, help="Weight on early layers in fine-tuning: exits get better.")
@@ -46,6 +64,7 @@ class TrainingOptions:
 
         return Training(
             FineTuning(self.epochs, learning_rate=self.learning_rate, early_layers=self.early_layers),
+            again=self.again,
             heads=HeadTraining(token_rows=self.token_rows),
             exits=self.exits,
             max_length=self.max_length,

@@ -26,8 +26,22 @@ TableFile = Annotated[
         help="Losses: long Parquet or CSV (a row a setting and example), a saved table, or the folder or URL of a store."
     ),
 ]
-Goals = Annotated[list[str], typer.Option(help="A free objective; repeat or separate by commas.")]
+Goals = Annotated[
+    list[str],
+    typer.Option(help="A free objective, such as 'cost' or 'cost given answered'; repeat or separate by commas."),
+]
 MethodName = Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")]
+PlanningMethodName = Annotated[
+    str, typer.Option(help=f"One of: {', '.join(name for name, kind in METHODS.items() if kind().opt_fraction > 0)}.")
+]
+ChooseOption = Annotated[
+    str,
+    typer.Option(
+        "--choose",
+        help="Which of several chosen settings to use: the best in one objective, as 'answered', or the first that was "
+        "measured to meet a condition, as 'answered >= 0.9'.",
+    ),
+]
 PValue = Annotated[str, typer.Option("--p-value", help=f"One of: {', '.join(NAMES)}.")]
 Seed = Annotated[int, typer.Option(help="Of the random split.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -49,8 +63,8 @@ class ProblemOptions:
     def problem(self, p_value: str = "auto") -> rf.Problem:
         return rf.Problem(
             [rf.Limit.parse(text, p_value=p_value) for text in self.limit],
-            [name for text in self.minimize for name in parse_names(text)],
-            [name for text in self.maximize for name in parse_names(text)],
+            [rf.Objective.parse(name) for text in self.minimize for name in parse_names(text)],
+            [rf.Objective.parse(name) for text in self.maximize for name in parse_names(text)],
             self.delta,
         )
 

@@ -13,8 +13,10 @@ import typer
 
 import riskfront as rf
 from riskfront.calibration.certificate import NEVER_GUARANTEED
+from riskfront.calibration.choice import choose as choose_setting
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import (
+    ChooseOption,
     Json,
     LayoutOptions,
     MethodName,
@@ -33,6 +35,7 @@ from riskfront.methods import METHODS
 from riskfront.reading.sources import is_store, notes_of
 from riskfront.reporting.terminal import make_console, show_frame, show_table
 from riskfront.runtime import files
+from riskfront.verification.verification import differences
 
 
 @grouped
@@ -46,6 +49,7 @@ def calibrate(
     out: Out = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     alphas: Annotated[str, typer.Option(help="Other numbers for the first limit, for the frontier on the page.")] = "",
+    choose: ChooseOption = "",
     as_json: Json = False,
 ) -> int:
     """Find a setting for which all limits hold together, with proof."""
@@ -54,6 +58,7 @@ def calibrate(
     losses = columns.read(table, problem, quiet=as_json)
     certificate = rf.calibrate(losses, problem, method=method, seed=seed)
     certificate = replace(certificate, source=asdict(columns), notes=notes_of(table))
+    certificate = choose_setting(certificate, choose)
     if out is not None:
         certificate.save(out)
     if report is not None:
@@ -73,6 +78,10 @@ def verify(
 ) -> int:
     """Recompute a certificate from the data and say whether it matches."""
     claimed = rf.Certificate.load(certificate)
+    if (Path(table) / "adaptive.json").is_file():  # the folder of accelerate
+        from riskfront.transformers.recomputing import recompute
+
+        return _say(differences(recompute(claimed, table), claimed), as_json)
     if is_store(table):  # of evaluate, or of tune
         return _say(rf.verify(claimed, table), as_json)
     was = claimed.source or {}  # read the table as it was read then, unless told otherwise

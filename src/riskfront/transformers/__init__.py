@@ -26,8 +26,11 @@ from riskfront.transformers.classifier import AdaptiveClassifier
 from riskfront.transformers.execution.runtime import Answers
 from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.fine_tuning import FineTuning, fine_tune
+from riskfront.transformers.fresh import FreshTexts, fresh_texts
+from riskfront.transformers.gain import Gain
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
 from riskfront.transformers.importance import head_importance, token_importance
+from riskfront.transformers.learnt import Learnt
 from riskfront.transformers.network import Network
 from riskfront.transformers.setting import Setting
 from riskfront.transformers.text_pipeline import AdaptivePipeline, pipeline
@@ -46,10 +49,13 @@ __all__ = [
     "CascadeSetting",
     "CascadeTrace",
     "FineTuning",
+    "FreshTexts",
+    "Gain",
     "Grid",
     "HeadTraining",
     "LabelledTexts",
     "Layout",
+    "Learnt",
     "Network",
     "Plan",
     "PruningTrace",
@@ -65,6 +71,7 @@ __all__ = [
     "certify",
     "certify_cascade",
     "fine_tune",
+    "fresh_texts",
     "head_importance",
     "labelled_texts",
     "load_classifier",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,22 +13,33 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from riskfront.arrays import IntArray
+from riskfront.calibration.certificate import Certificate
+from riskfront.calibration.choice import choose
+from riskfront.calibration.looks import Look
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
+from riskfront.losses.splits import split_examples
 from riskfront.losses.table import LossTable
-from riskfront.methods import Method, make_method
+from riskfront.methods import Method, make_method, parameters
 from riskfront.problems.problem import Problem
 from riskfront.search import STRATEGIES, Search
+from riskfront.spaces.space import Space
+from riskfront.stores.open_storage import open_storage
 from riskfront.transformers.backbones.precision import check_precision
 from riskfront.transformers.classifier import AdaptiveClassifier
 from riskfront.transformers.execution.latency import Clock, clocks_of
 from riskfront.transformers.folder import must_be_free
 from riskfront.transformers.fresh import fresh_texts
+from riskfront.transformers.gain import FILE as GAIN
+from riskfront.transformers.gain import measure_gain
 from riskfront.transformers.learnt import Learnt
+from riskfront.transformers.recomputing import TRACES, keep_examples
 from riskfront.transformers.texts import LabelledTexts, TextParts, contents_learnt_from, read_texts, split_texts
 from riskfront.transformers.thresholds import Thresholds, make_thresholds
 from riskfront.transformers.trace import PruningTrace
 from riskfront.transformers.training import Trained, Training, train
+from riskfront.tuning.looks import look_once
 from riskfront.tuning.tuning import tune
 
 BINARY = ("accuracy_drop_clipped", "error", "answered")
@@ -79,6 +92,8 @@ class Plan:
             try `budget` settings.
         seed: of all that is drawn at random.
         leave_out_repeats: go on without calibration rows whose text was learnt from or is that of another; an error otherwise.
+        choose: which of several chosen settings to use, as in `riskfront.calibration.choice.choose`. By default the first; with
+            several values of lambda, the cheapest if the full model had to answer whatever is left unanswered.
         learnt_from: files or data frames with texts that the model learnt from before.
     """
 
@@ -91,6 +106,7 @@ class Plan:
     seed: int = 0
     batch_size: int = 32
     leave_out_repeats: bool = False
+    choose: str = ""
     learnt_from: Sequence[str | os.PathLike[str] | pd.DataFrame] = ()
 
     def __post_init__(self) -> None:
@@ -196,6 +212,7 @@ def certify(
     space = thresholds.space
     budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
     say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
+    earlier = looks_before(target, fresh.texts, problem, plan, space, budget)
     certificate = tune(
         trace.losses,
         trace.examples,
@@ -210,9 +227,44 @@ def certify(
         method=plan.method,
         progress=progress,
     )
-    found = replace(classifier_of(trained), certificate=replace(certificate, notes=fresh.notes))
+    test = split_examples(len(trace), make_method(plan.method).opt_fraction, plan.seed)[1]
+    certificate = replace(certificate, notes=fresh.notes, earlier_looks=earlier)
+    certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
+    found = replace(classifier_of(trained), certificate=certificate)
+    keep_examples(target, trace, plan.seed)
+    (target / GAIN).unlink(missing_ok=True)
     found.save_pretrained(target)
+    if certificate:
+        measure_gain(found, trace, test).save(target)
     return found
+
+
+def looks_before(
+    folder: Path, texts: LabelledTexts, problem: Problem, plan: Plan, space: Space, budget: int
+) -> tuple[Look, ...]:
+    """Other questions that these texts have answered in this folder; this one is written down before it is asked.
+
+    Texts are known by their content: another seed, other thresholds or a model that was trained again are new questions to
+    them. All their deltas count, and the verdict states the confidence that is left.
+    """
+    method = make_method(plan.method)
+    search = plan.search if isinstance(plan.search, str) else type(plan.search).__qualname__
+    decided_by = [plan.seed, space.to_dict(), search, budget]
+    said = f"seed {plan.seed}, {budget} settings"
+    look = Look.of(problem, method.name, parameters(method), decided_by=decided_by, said=said)
+    content = hashlib.sha256(b"".join(sorted(texts.contents))).hexdigest()
+    return look_once(open_storage(folder), {"texts": content}, look, "", [], again=True)
+
+
+def usual_choice(certificate: Certificate, trace: Any, test: IntArray) -> str:
+    """Where settings abstain, a condition that the cheapest meets if the full model had to answer what they leave."""
+    if not certificate or "answered" not in certificate.chosen or len(certificate.chosen) < 2:
+        return ""
+    full = trace.losses({}, test)["flops"].mean()
+    found = [trace.losses(config, test) for config in certificate.configs]
+    costs = [losses["flops"].mean() + (1 - losses["answered"].mean()) * full for losses in found]
+    answered = float(certificate.chosen["answered"].iloc[int(np.argmin(costs))])
+    return f"answered >= {math.floor(1e4 * answered) / 1e4:g}"
 
 
 def classifier_of(trained: Trained) -> AdaptiveClassifier:
@@ -246,12 +298,14 @@ def trace_of(
     clocks: Mapping[str, Clock] | None = None,
 ) -> PruningTrace:
     """A trace whose passes are kept in `folder`, so that a killed run goes on and another limit costs no pass."""
+    if trained.learnt is not None:
+        trained.learnt.check_new(texts.contents)
     return PruningTrace(
         trained.network,
         trained.tokens(texts),
         texts.reordered(trained.classes).labels,
         classes=trained.classes,
-        folder=folder / "traces",
+        folder=folder / TRACES,
         batch_size=plan.batch_size,
         progress=progress,
         clocks=clocks,
@@ -263,7 +317,7 @@ def check_problem(problem: Problem, grid: Grid | None = None) -> None:
     unknown = [name for name in problem.losses if name not in COLUMNS]
     if unknown:
         raise InvalidInputError(f"limits and objectives must be among {list(COLUMNS)}; got {unknown}.")
-    groups = [limit.per for limit in problem.limits if limit.per not in (None, "label")]
+    groups = [term.per for term in problem.terms if term.per not in (None, "label")]
     if groups:
         raise InvalidInputError(f"limits can hold per label; got per {groups[0]}.")
     endless = [limit.loss for limit in problem.limits if limit.loss in ("flops", "latency") and limit.quantile is None]
@@ -271,11 +325,10 @@ def check_problem(problem: Problem, grid: Grid | None = None) -> None:
         raise InvalidInputError(
             f"{endless[0]} can be minimised but not limited: it has no largest value; limit relative_cost."
         )
-    used = {*problem.losses, *(limit.given for limit in problem.limits)}
-    if grid is not None and len(grid.abstain) > 1 and not used & {"answered", "confidence"}:
+    if grid is not None and len(grid.abstain) > 1 and "answered" not in problem.losses:
         raise InvalidInputError(
-            "abstaining must cost something: with several values of lambda, add an objective such as 'maximize answered', or a "
-            "limit on answered or given answered."
+            "abstaining must cost something: with several values of lambda, add the objective 'maximize answered', or a limit "
+            "such as 'answered >= 0.8'."
         )
     kinds = {name: np.zeros((1, 2), dtype=bool if name in BINARY else np.float32) for name in COLUMNS}
     Evidence(problem, LossTable([{"tau_layer": 0.0}], kinds, {"label": [0, 1]}, PruningTrace.bounds))

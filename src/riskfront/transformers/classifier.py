@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from riskfront.arrays import Array
 from riskfront.calibration.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
-from riskfront.runtime.files import write_text
+from riskfront.runtime.files import make_usual, write_text
 from riskfront.transformers.backbone import Backbone, load_classifier, pick_device
 from riskfront.transformers.execution.runtime import Answers, answer
 from riskfront.transformers.exits.layout import Layout
@@ -148,6 +148,8 @@ def save_network(network: Network, folder: Path) -> None:
     for name, module in (("exit_heads", network.exit_heads), ("predictors", network.predictors)):
         tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
     save_file(tensors, folder / "adaptive.safetensors")
+    for path in (*folder.glob("*.safetensors"), *(folder / ENCODER).glob("*.safetensors")):
+        make_usual(path)
 
 
 def load_network(folder: Path, layout: Layout, *, device: str | None = None) -> Network:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch.nn import functional
 from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.runtime.progress import ProgressBar
+from riskfront.transformers.checkpoint import Checkpoint
 from riskfront.transformers.exits.pooling import check_kind, features, first_exit, n_parts
 from riskfront.transformers.tokens import Tokens
 
@@ -59,50 +61,80 @@ def fine_tune(
     exits: str = "pooled",
     seed: int = 0,
     progress: bool | None = None,
+    checkpoint: Path | None = None,
 ) -> None:
-    """Train all weights of a Hugging Face sequence classifier, in place; `exits` is what exits will read, for early layers."""
-    rng = np.random.Generator(np.random.PCG64(seed))
-    decayed = [p for p in model.parameters() if p.ndim >= 2]
-    plain = [p for p in model.parameters() if p.ndim < 2]  # biases and layer norms are not pulled to zero
-    groups = [{"params": decayed, "weight_decay": how.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+    """Train all weights of a Hugging Face sequence classifier, in place; `exits` is what exits will read, for early layers.
+
+    With the path of a checkpoint, how far the training is gets written there now and then; the same call later goes on from
+    there, to the same weights as without a stop.
+    """
     device = next(model.parameters()).device
-    # only for the second loss; not kept
-    probes = Probes(model.config, check_kind(exits), tokens.pairs, seed).to(device) if how.early_layers else None
-    if probes is not None:
-        groups.append({"params": list(probes.parameters()), "lr": 1e-3, "weight_decay": 0.0})
-    optimizer = torch.optim.AdamW(groups, lr=how.learning_rate, fused=True)
-    total = how.epochs * -(-len(tokens) // how.batch_size)
-    rise = max(1, round(how.warmup * total))
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / rise, max(0.0, (total - step) / max(1, total - rise)))
-    )
+    learns = nn.ModuleDict({"model": model})
+    if how.early_layers:  # only for the second loss; not kept
+        learns["probes"] = Probes(model.config, check_kind(exits), tokens.pairs, seed).to(device)
+    optimizer = _optimizer(learns, how)
+    rates = [group["lr"] for group in optimizer.param_groups]
+    per_epoch = -(-len(tokens) // how.batch_size)
     targets = torch.tensor(labels, dtype=torch.int64)  # a copy: the labels of a data frame are read-only
     with torch.random.fork_rng(), ProgressBar("fine-tuning", how.epochs * len(tokens), shown=progress) as bar:
         torch.manual_seed(seed)  # of dropout
+        kept = Checkpoint(checkpoint, learns, optimizer)
+        done = (kept.restore() or {"steps": 0})["steps"]
         model.train()
-        for _ in range(how.epochs):
-            for batch in tokens.shuffled_batches(how.batch_size, rng):
-                inputs = tokens.padded(batch, device)
-                found = model(**inputs, output_hidden_states=probes is not None)
-                wanted = targets[batch].to(device)
-                loss = functional.cross_entropy(found.logits, wanted)
-                if probes is not None and len(batch) > 1:  # a single example cannot be standardised
-                    texts = tokens.packed_texts(batch, device)
-                    loss = loss + how.early_layers * probes(
-                        found.hidden_states, inputs["attention_mask"], texts, wanted
-                    )
-                if not torch.isfinite(loss):
-                    raise InvalidInputError(
-                        f"the training loss must stay finite; it became {loss.item()}. Use a smaller learning rate than "
-                        f"{how.learning_rate:g}."
-                    )
+        for step, batch in enumerate(_batches(tokens, how, seed)):
+            if step >= done:  # batches of a restored training are drawn again, but not learnt from twice
+                for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                    group["lr"] = rate * _share_of_rate(step, how.epochs * per_epoch, how.warmup)
+                inputs, texts = tokens.padded(batch, device), tokens.packed_texts(batch, device)
+                loss = _loss(learns, inputs, texts, targets[batch].to(device), how)
                 optimizer.zero_grad()
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
-                schedule.step()
-                bar.advance(len(batch))
+                if kept.is_due():
+                    kept.save({"steps": step + 1})
+            bar.advance(len(batch))
         model.eval()
+
+
+def _optimizer(learns: nn.ModuleDict, how: FineTuning) -> torch.optim.Optimizer:
+    weights = list(learns["model"].parameters())
+    decayed = [p for p in weights if p.ndim >= 2]
+    plain = [p for p in weights if p.ndim < 2]  # biases and layer norms are not pulled to zero
+    groups: list[dict[str, Any]] = [
+        {"params": decayed, "weight_decay": how.weight_decay},
+        {"params": plain, "weight_decay": 0.0},
+    ]
+    if "probes" in learns:
+        groups.append({"params": list(learns["probes"].parameters()), "lr": 1e-3, "weight_decay": 0.0})
+    return torch.optim.AdamW(groups, lr=how.learning_rate, fused=True)
+
+
+def _batches(tokens: Tokens, how: FineTuning, seed: int) -> Iterator[IntArray]:
+    """All batches of all epochs, the same at every call."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    for _ in range(how.epochs):
+        yield from tokens.shuffled_batches(how.batch_size, rng)
+
+
+def _share_of_rate(step: int, total: int, warmup: float) -> float:
+    """Of the learning rate: rises in a line, then falls in a line."""
+    rise = max(1, round(warmup * total))
+    return min((step + 1) / rise, max(0.0, (total - step) / max(1, total - rise)))
+
+
+def _loss(learns: nn.ModuleDict, inputs: dict[str, Tensor], texts: Tensor, wanted: Tensor, how: FineTuning) -> Tensor:
+    found = learns["model"](**inputs, output_hidden_states="probes" in learns)
+    loss = functional.cross_entropy(found.logits, wanted)
+    if "probes" in learns and len(wanted) > 1:  # a single example cannot be standardised
+        early = learns["probes"](found.hidden_states, inputs["attention_mask"], texts, wanted)
+        loss = loss + how.early_layers * early
+    if not torch.isfinite(loss):
+        raise InvalidInputError(
+            f"the training loss must stay finite; it became {loss.item()}. Use a smaller learning rate than "
+            f"{how.learning_rate:g}."
+        )
+    return loss
 
 
 class Probes(nn.Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from riskfront.errors import StoreError
+from riskfront.errors import InvalidInputError, StoreError
 from riskfront.runtime.files import written_whole
 from riskfront.transformers.content import SIZE
 
@@ -37,6 +37,15 @@ class Learnt:
     def and_from(self, contents: Iterable[bytes]) -> Learnt:
         """The same model after it learnt from these texts too."""
         return replace(self, contents=self.contents.union(contents))
+
+    def check_new(self, contents: Sequence[bytes]) -> None:
+        """An error if one of these was learnt from."""
+        n_seen = sum(content in self.contents for content in contents)
+        if n_seen:
+            raise InvalidInputError(
+                f"texts to calibrate on must be new to the model; it learnt from {n_seen:,} of these {len(contents):,}. Leave "
+                "them out: fresh_texts(parts, trained.learnt, leave_out=True)."
+            )
 
     def save(self, folder: str | os.PathLike[str], model: Any) -> None:
         """Beside the weights of this model, to which alone it belongs."""

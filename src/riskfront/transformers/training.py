@@ -109,6 +109,11 @@ def train(
         "seed": how.seed,
     }
     steps = Steps(folder, say)
+    if known is not None:
+        say(
+            "the model classifies into these classes already and is not fine-tuned: epochs, learning rate and early layers "
+            "are not used; --again fine-tunes it"
+        )
 
     def fine_tuned(path: Path) -> None:
         if known is None and how.trainer is not None:
@@ -116,7 +121,14 @@ def train(
             train_with(how.trainer, start.to(place), tokenizer, *rows).to(place)
         elif known is None:
             start.to(place)
-            fine_tune(start, seen, training.labels, how.fine_tuning, exits=how.exits, seed=how.seed, progress=progress)
+            kept, way = steps.checkpoint("1-fine-tuned"), how.fine_tuning
+            fine_tune(
+                *(start, seen, training.labels, way),
+                exits=how.exits,
+                seed=how.seed,
+                progress=progress,
+                checkpoint=kept,
+            )
         with quiet():
             start.save_pretrained(path)
         tokenizer.save_pretrained(path)

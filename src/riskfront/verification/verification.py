@@ -9,10 +9,10 @@ from typing import Any
 
 from riskfront.calibration.calibration import calibrate
 from riskfront.calibration.certificate import Certificate
+from riskfront.calibration.choice import choose
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.evaluation.outcome import Outcome
 from riskfront.losses.table import LossTable
-from riskfront.losses.values import plain
 from riskfront.methods import make_method
 from riskfront.reading.sources import Data, as_table, is_store
 from riskfront.runtime.progress import ProgressBar
@@ -20,6 +20,9 @@ from riskfront.spaces.space import Config
 from riskfront.stores.store import LossStore
 from riskfront.tuning.opt_test_parts import Part
 from riskfront.tuning.tuning import certify_along
+
+#: what a certificate says of itself beyond its data; the verdict follows from the rest, and from earlier looks
+_NOT_COMPARED = ("version", "source", "earlier_looks", "notes", "verdict")
 
 
 def verify(certificate: Certificate, data: Data) -> list[str]:
@@ -45,11 +48,16 @@ def verify(certificate: Certificate, data: Data) -> list[str]:
             return [f"the data differ: SHA-256 {table.sha256[:16]}... instead of {certificate.data_sha256[:16]}..."]
         method = make_method(certificate.method, **certificate.parameters)
         again = calibrate(table, certificate.problem, method=method, seed=certificate.seed)
+    return differences(choose(again, certificate.choice), certificate)
+
+
+def differences(again: Certificate, certificate: Certificate) -> list[str]:
+    """Where a certificate that was computed again differs from what is claimed, in words."""
     recomputed, claimed = again.to_dict(), certificate.to_dict()
     return [
         difference
         for name in claimed
-        if name not in ("version", "source", "notes")
+        if name not in _NOT_COMPARED
         for difference in _differences(name, recomputed[name], claimed[name])
     ]
 
@@ -59,27 +67,16 @@ def _table_then(certificate: Certificate, data: Data) -> LossTable:
     store = LossStore(data) if isinstance(data, str | os.PathLike) and is_store(data) else data
     if not isinstance(store, LossStore):
         return as_table(data, certificate.problem)
-    return store.table(_searched(certificate), bounds=_bounds(certificate))
+    return store.table(certificate.searched, bounds=_bounds(certificate))
 
 
 def _bounds(certificate: Certificate) -> dict[str, tuple[float, float]]:
     return {name: (low, high) for name, (low, high) in certificate.loss_bounds.items()}
 
 
-def _searched(certificate: Certificate) -> list[Config] | None:
-    """The settings that were planned over, in their order, which ties on the front depend on."""
-    if certificate.explored is None:
-        return None
-    columns = [certificate.explored[column] for column in certificate.setting_columns.values()]
-    names = list(certificate.setting_columns)
-    return [
-        {name: plain(value) for name, value in zip(names, values, strict=True)} for values in zip(*columns, strict=True)
-    ]
-
-
 def _tuned_again(certificate: Certificate, url: str) -> Certificate:
     """Plan on the opt part of a store of tune and test on its test part, from what is there, without the user's function."""
-    configs = _searched(certificate)
+    configs = certificate.searched
     if configs is None:
         raise InvalidInputError(
             "a store can only recompute a certificate of tune, which names the settings it searched; this one names none."
