@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -27,6 +28,8 @@ from riskfront.transformers import (
     pipeline,
 )
 from riskfront.transformers.cascade import small_thresholds
+from riskfront.transformers.gain import Gain
+from tests.cli.test_cli import riskfront
 from tests.support import tiny_transformers as tiny
 from tests.transformers.conftest import Data
 
@@ -150,6 +153,9 @@ def test_bad_input_in_a_sentence(cascade: CascadeClassifier, traced: CascadeTrac
         cascade.predict(TEXTS)
     with pytest.raises(InvalidInputError, match="at least 1 threshold of the small encoder"):
         small_thresholds(traced.small, 0)
+    fine, large = rf.Problem([rf.Limit("error", at_most=0.2)], minimize="flops"), Plan(grid=Grid(18, 20, 120))
+    with pytest.raises(InvalidInputError, match=r"at most 100,000 settings; 1,296,000 were asked for"):
+        accelerate_cascade("a", "b", tiny.make_frame(60, 1), fine, tmp_path, large)
     problem = rf.Problem([rf.Limit("error", at_most=0.2)], minimize="relative_cost")
     with pytest.raises(InvalidInputError, match=r"of a cascade must be among .*relative_cost.*minimise flops"):
         accelerate_cascade("a", "b", tiny.make_frame(60, 1), problem, tmp_path)
@@ -162,7 +168,7 @@ def test_from_two_encoders_to_a_certified_cascade(
     problem = rf.Problem([rf.Limit("accuracy_drop", at_most=0.2)], minimize="flops", delta=0.2)
     training = Training(heads=HeadTraining(epochs=3, token_rows=32), max_length=tiny.MAX_LENGTH)
     plan = Plan(training, Rows(validation=60), Grid(head=1, token=1, layer=6))
-    frame, said = tiny.make_frame(900, 20), []
+    frame = tiny.make_frame(900, 20)
     found = accelerate_cascade(
         encoder_folder,
         classifier_folder,
@@ -171,7 +177,6 @@ def test_from_two_encoders_to_a_certified_cascade(
         tmp_path / "out",
         plan,
         n_small=6,
-        say=said.append,
         progress=False,
     )
     assert found.certificate
@@ -183,16 +188,43 @@ def test_from_two_encoders_to_a_certified_cascade(
     assert full > 0.9
     assert full - right <= 0.2
     assert loaded.small.learnt is not None, "what was learnt from stays beside the weights"
-    again: list[str] = []
-    accelerate_cascade(
+    gain = Gain.load(tmp_path / "out")
+    assert gain is not None
+    assert gain.operations >= 1
+    assert abs(gain.full_accuracy - full) < 0.1
+    command = [
+        "accelerate",
+        "--small",
         encoder_folder,
+        "--model",
         classifier_folder,
-        frame,
-        problem,
-        tmp_path / "out",
-        plan,
-        n_small=6,
-        say=again.append,
-        progress=False,
+        "--data",
+        tmp_path / "data.parquet",
+    ]
+    frame.to_parquet(tmp_path / "data.parquet")
+    few = ["--head-thresholds", 1, "--token-thresholds", 1, "--exit-thresholds", 6, "--validation-rows", 60]
+    limit = ["--limit", "accuracy_drop <= 0.2", "--delta", 0.2, "--max-length", tiny.MAX_LENGTH, "--token-rows", 32]
+    done = riskfront(*command, *few, *limit, "--out", tmp_path / "cli")
+    assert done.returncode == 0, done.stderr
+    assert "fewer operations" in done.stdout
+    data = ["--data", tmp_path / "data.parquet", "--out", tmp_path / "answers.csv"]
+    assert riskfront("transformers", "predict", tmp_path / "cli", *data).returncode == 0
+    answers = pd.read_csv(tmp_path / "answers.csv")
+    assert (answers["prediction"] == answers["label"]).mean() > 0.7
+
+
+@pytest.mark.filterwarnings("ignore:.* exits answer no better")
+def test_what_is_done_is_not_done_again(encoder_folder: Path, classifier_folder: Path, tmp_path: Path) -> None:
+    problem = rf.Problem([rf.Limit("accuracy_drop", at_most=0.2)], minimize="flops", delta=0.2)
+    plan = Plan(
+        Training(heads=HeadTraining(epochs=1, token_rows=32)), Rows(validation=40), Grid(head=1, token=1, layer=3)
     )
-    assert sum("done before" in line for line in again) == 8, "four steps of each encoder"
+    for wanted in (0, 8):
+        said: list[str] = []
+        accelerate_cascade(
+            *(encoder_folder, classifier_folder, tiny.make_frame(400, 20), problem, tmp_path / "out", plan),
+            n_small=3,
+            say=said.append,
+            progress=False,
+        )
+        assert sum("done before" in line for line in said) == wanted, "four steps of each encoder"

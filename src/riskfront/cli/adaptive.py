@@ -18,9 +18,19 @@ from riskfront.reporting.terminal import make_console
 from riskfront.runtime.files import write_text
 
 if TYPE_CHECKING:
-    from riskfront.transformers import AdaptiveClassifier, Plan, TextParts, Trained
+    from riskfront.transformers import AdaptiveClassifier, CascadeClassifier, Plan, TextParts, Trained
 
-Model = Annotated[str, typer.Option(help="Folder or hub name of an encoder of the BERT class.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="Folder or hub name of an encoder: BERT, RoBERTa, ELECTRA, DistilBERT, MPNet, ALBERT, DeBERTa-v3, "
+        "ModernBERT and their kin."
+    ),
+]
+Small = Annotated[
+    str,
+    typer.Option(help="A smaller encoder that answers first; the other one reads what it is not sure of: a cascade."),
+]
 Data = Annotated[str, typer.Option(help="Parquet or CSV with text (or text_a, text_b), label and perhaps split.")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for everything that is made; go on in it later.")]
 TrainRows = Annotated[int, typer.Option(min=0, help="Rows to train on; 0 for all.")]
@@ -40,18 +50,24 @@ def accelerate(
     rows: RowOptions,
     seed: Seed = 0,
     train_rows: TrainRows = 0,
+    small: Small = "",
     device: Device = "",
     as_json: Json = False,
 ) -> int:
     """Make a text classifier faster with a bound on what it loses: train, trace, certify."""
     problem = wanted.problem(wanted.p_value)
-    from riskfront.transformers import Plan
+    from riskfront.transformers import Plan, accelerate_cascade
     from riskfront.transformers import accelerate as accelerate_model
 
     grid = thresholds.grid()
     plan = Plan(training=how.training(seed), grid=grid, seed=seed, **rows.plan(train_rows), **wanted.strategy())
+    options = {"device": device or None, **_told(as_json)}
+    found: Any
     with resumable(out):
-        found = accelerate_model(model, data, problem, out, plan, device=device or None, **_told(as_json))
+        if small:
+            found = accelerate_cascade(small, model, data, problem, out, plan, **options)
+        else:
+            found = accelerate_model(model, data, problem, out, plan, **options)
     return _shown(found, out, as_json)
 
 
@@ -180,7 +196,7 @@ def _loaded(folder: Path, data: str, plan: Plan, device: str) -> tuple[Trained, 
     return Trained(found.network, found.classes, found.tokenizer, found.max_length, learnt), parts
 
 
-def _shown(found: AdaptiveClassifier, folder: Path, as_json: bool) -> int:
+def _shown(found: AdaptiveClassifier | CascadeClassifier, folder: Path, as_json: bool) -> int:
     if found.certificate is None:
         return 1
     from riskfront.transformers.gain import Gain

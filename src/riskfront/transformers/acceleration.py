@@ -256,7 +256,7 @@ def looks_before(
     return look_once(open_storage(folder), {"texts": content}, look, "", [], again=True)
 
 
-def usual_choice(certificate: Certificate, trace: PruningTrace, test: IntArray) -> str:
+def usual_choice(certificate: Certificate, trace: Any, test: IntArray) -> str:
     """Where settings abstain, a condition that the cheapest meets if the full model had to answer what they leave."""
     if not certificate or "answered" not in certificate.chosen or len(certificate.chosen) < 2:
         return ""

@@ -10,7 +10,11 @@ from typing import Any
 
 import pandas as pd
 
+from riskfront.arrays import IntArray
+from riskfront.calibration.choice import choose
 from riskfront.errors import InvalidInputError
+from riskfront.losses.splits import split_examples
+from riskfront.methods import make_method
 from riskfront.problems.problem import Problem
 from riskfront.transformers.acceleration import (
     Grid,
@@ -18,19 +22,26 @@ from riskfront.transformers.acceleration import (
     check_problem,
     classifier_of,
     declared,
+    looks_before,
     read_parts,
     thresholds_of,
     trace_of,
     train_parts,
+    usual_choice,
 )
 from riskfront.transformers.cascade import COLUMNS, CascadeTrace, cascade_space, small_thresholds
 from riskfront.transformers.cascade_classifier import CascadeClassifier, class_order
 from riskfront.transformers.folder import must_be_free
 from riskfront.transformers.fresh import fresh_texts
+from riskfront.transformers.gain import FILE as GAIN
+from riskfront.transformers.gain import Gain, few_of, gain_of, times_as_fast
 from riskfront.transformers.learnt import Learnt
-from riskfront.transformers.texts import TextParts
+from riskfront.transformers.texts import LabelledTexts, TextParts
+from riskfront.transformers.trace import PruningTrace
 from riskfront.transformers.training import Trained
 from riskfront.tuning.tuning import tune
+
+MOST = 100_000  # settings on a grid: minutes, where each takes milliseconds
 
 
 def accelerate_cascade(
@@ -58,6 +69,7 @@ def accelerate_cascade(
     """
     plan, folder = plan or Plan(grid=Grid(head=1, token=1, layer=30)), Path(out)
     check_cascade_problem(problem, plan.grid)
+    check_size(plan, n_small)
     must_be_free(folder)
     parts = read_parts(data, plan)
     known = [declared(Learnt.load(model), plan) or Learnt() for model in (small, large)]
@@ -91,13 +103,15 @@ def certify_cascade(
     target = Path(folder)
     check_cascade_problem(problem, plan.grid)
     fresh = fresh_texts(parts, both_learnt(small.learnt, large.learnt), leave_out=plan.leave_out_repeats)
-    held = trace_of(small, parts.validation, target / "small", plan, progress=progress)
+    validation = parts.validation.reordered(small.classes)
+    held = PruningTrace(small.network, small.tokens(validation), validation.labels, progress=progress)
     space = cascade_space(thresholds_of(large, parts.validation, plan), small_thresholds(held, n_small))
     first = trace_of(small, fresh.texts, target / "small", plan, progress=progress)
     second = trace_of(large, fresh.texts, target / "large", plan, progress=progress)
     trace = CascadeTrace(first, second, class_order(small.classes, large.classes))
     budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
     say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
+    earlier = looks_before(target, fresh.texts, problem, plan, space, budget)
     certificate = tune(
         trace.losses,
         trace.examples,
@@ -112,10 +126,25 @@ def certify_cascade(
         method=plan.method,
         progress=progress,
     )
-    noted = replace(certificate, notes=fresh.notes)
-    found = CascadeClassifier(classifier_of(small), classifier_of(large), noted)
+    test = split_examples(len(trace), make_method(plan.method).opt_fraction, plan.seed)[1]
+    certificate = replace(certificate, notes=fresh.notes, earlier_looks=earlier)
+    certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
+    found = CascadeClassifier(classifier_of(small), classifier_of(large), certificate)
+    (target / GAIN).unlink(missing_ok=True)
     found.save_pretrained(target)
+    if certificate:
+        _gain(found, trace, fresh.texts, test).save(target)
     return found
+
+
+def _gain(found: CascadeClassifier, trace: CascadeTrace, texts: LabelledTexts, test: IntArray) -> Gain:
+    """Of a cascade with a certified setting, on the test texts, against the large encoder alone."""
+    few = few_of(test)
+    pairs = texts.first if texts.second is None else list(zip(texts.first, texts.second, strict=True))
+    chosen: Any = [pairs[int(i)] for i in few]
+    backbone, tokens = found.large.network.backbone, trace.large.tokens.take(few)
+    seconds = times_as_fast(backbone, tokens, lambda: found.answer(chosen))
+    return gain_of(trace.losses({}, test), trace.losses(found.used_setting, test), seconds)
 
 
 def both_learnt(small: Learnt | None, large: Learnt | None) -> Learnt | None:
@@ -123,6 +152,17 @@ def both_learnt(small: Learnt | None, large: Learnt | None) -> Learnt | None:
     if small is None or large is None:
         return None
     return replace(large, elsewhere=small.elsewhere or large.elsewhere).and_from(small.contents)
+
+
+def check_size(plan: Plan, n_small: int) -> None:
+    """Before hours of training: the thresholds of both encoders multiply."""
+    grid = plan.grid
+    n = grid.head * grid.token * grid.layer * n_small * len(grid.abstain) * len(grid.precision)
+    if plan.search == "grid" and n > MOST:
+        raise InvalidInputError(
+            f"the grid of a cascade can have at most {MOST:,} settings; {n:,} were asked for. Take fewer thresholds, such as 1 "
+            "for heads, 1 for tokens and 30 for exits, or search='guided'."
+        )
 
 
 def check_cascade_problem(problem: Problem, grid: Grid) -> None:

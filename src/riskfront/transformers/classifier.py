@@ -148,7 +148,7 @@ def save_network(network: Network, folder: Path) -> None:
     for name, module in (("exit_heads", network.exit_heads), ("predictors", network.predictors)):
         tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
     save_file(tensors, folder / "adaptive.safetensors")
-    for path in folder.glob("*.safetensors"):
+    for path in (*folder.glob("*.safetensors"), *(folder / ENCODER).glob("*.safetensors")):
         make_usual(path)
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from riskfront.arrays import IntArray
+from riskfront.arrays import Array, IntArray
 from riskfront.calibration.verdict import confidence
 from riskfront.problems.problem import Problem
 from riskfront.runtime.files import write_text
+from riskfront.transformers.backbone import Backbone
 from riskfront.transformers.classifier import AdaptiveClassifier
 from riskfront.transformers.tokens import Tokens
 from riskfront.transformers.trace import PruningTrace
@@ -68,35 +70,41 @@ class Gain:
 
 def measure_gain(found: AdaptiveClassifier, trace: PruningTrace, test: IntArray) -> Gain:
     """Of a classifier with a certified setting, on the test texts."""
-    full, now = trace.losses({}, test), trace.losses(found.used_setting, test)
+    tokens = trace.tokens.take(few_of(test))
+    seconds = times_as_fast(found.network.backbone, tokens, lambda: found.answer(tokens))
+    return gain_of(trace.losses({}, test), trace.losses(found.used_setting, test), seconds)
+
+
+def few_of(test: IntArray) -> IntArray:
+    """The texts whose time is taken."""
+    return test[np.linspace(0, len(test) - 1, min(len(test), CLOCKED)).astype(int)]
+
+
+def gain_of(full: Mapping[str, Array], now: Mapping[str, Array], seconds: float) -> Gain:
+    """From the columns of the full model and of the certified setting, (test texts,) each."""
     means = {name: (float(np.mean(full[name])), float(np.mean(now[name]))) for name in ("flops", "error", "answered")}
-    few = test[np.linspace(0, len(test) - 1, min(len(test), CLOCKED)).astype(int)]
     return Gain(
         operations=means["flops"][0] / means["flops"][1],
-        seconds=times_as_fast(found, trace.tokens.take(few)),
+        seconds=seconds,
         full_accuracy=1 - means["error"][0],
         accuracy=1 - means["error"][1],
         answered=means["answered"][1],
     )
 
 
-def times_as_fast(found: AdaptiveClassifier, tokens: Tokens, batch_size: int = 32) -> float:
-    """The time of the plain Hugging Face model over that of the classifier: each twice, in both orders, the faster counts."""
-    model, device = found.network.backbone.model, found.network.backbone.device
+def times_as_fast(backbone: Backbone, tokens: Tokens, adaptive: Callable[[], Any], batch_size: int = 32) -> float:
+    """The time of the plain Hugging Face model over that of `adaptive`: each twice, in both orders, the faster counts."""
 
     @torch.inference_mode()
     def plain() -> None:
         for batch in tokens.batches(batch_size):
-            model(**tokens.padded(batch, device))
-
-    def adaptive() -> None:
-        found.answer(tokens, batch_size=batch_size)
+            backbone.model(**tokens.padded(batch, backbone.device))
 
     first_plain, first, second, second_plain = (_seconds(run) for run in (plain, adaptive, adaptive, plain))
     return min(first_plain, second_plain) / min(first, second)
 
 
-def _seconds(run: Callable[[], None]) -> float:
+def _seconds(run: Callable[[], Any]) -> float:
     begin = time.perf_counter()
     run()
     if torch.cuda.is_available():

@@ -57,7 +57,9 @@ def train_with(make: MakeTrainer, model: Any, tokenizer: Any, train: LabelledRow
         raise InvalidInputError(
             f"the Trainer must train the model itself, {type(model).__name__}; it left {type(found).__name__}. Merge adapters."
         )
-    return found.eval()
+    if found is not model:  # such as from a model_init of the user's
+        model.load_state_dict(found.state_dict())
+    return model.eval()
 
 
 def identity(make: MakeTrainer) -> str:
