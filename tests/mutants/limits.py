@@ -16,30 +16,16 @@ from tests.statistics.test_traps_of_p_values import kelly
 
 def combine(how: Any) -> Any:
     """How the p-values of the limits, (settings, limits), become one; every limit then says the same."""
-
-    def apply() -> None:
-        method(
-            Evidence,
-            "p_values",
-            lambda real: (
-                lambda self, rows: np.broadcast_to(how(found := real(self, rows))[:, None], found.shape).copy()
-            ),
-        )
-
-    return apply
+    return lambda: method(Evidence, "p_values", lambda real: lambda *given: _all_alike(how, real(*given)))
 
 
 def over_groups(how: Any) -> Any:
-    """How the p-values of the groups, (settings, groups), become one."""
+    """The same for the groups of a limit, (settings, groups)."""
+    return lambda: method(LimitTest, "p_values", lambda real: lambda *given: _all_alike(how, real(*given)))
 
-    def apply() -> None:
-        method(
-            LimitTest,
-            "p_values",
-            lambda real: lambda self, table, rows, *more: how(real(self, table, rows, *more))[:, None],
-        )
 
-    return apply
+def _all_alike(how: Any, p: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(how(p)[:, None], p.shape).copy()
 
 
 def n_of_all() -> None:
@@ -115,7 +101,13 @@ def bets_in_order_of_size() -> None:
 
 def bets_see_their_own_loss() -> None:
     """The loss that is bet on enters its own stake."""
-    everywhere(p_values.betting, lambda losses, alpha, *rest, **named: kelly(losses.astype(float), alpha, own=True))
+
+    def broken(losses: Any, alpha: Any, *rest: Any, **named: Any) -> Any:
+        against = np.broadcast_to(alpha, len(losses))
+        rows = zip(losses.astype(float), against, strict=True)
+        return np.array([kelly(row[None], limit, own=True)[0] for row, limit in rows])
+
+    everywhere(p_values.betting, broken)
 
 
 def empty_passes() -> None:
