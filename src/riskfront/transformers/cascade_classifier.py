@@ -17,8 +17,8 @@ from riskfront.calibration.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
 from riskfront.runtime.files import write_text
 from riskfront.transformers.cascade import SMALL, CascadeSetting
-from riskfront.transformers.classifier import AdaptiveClassifier
-from riskfront.transformers.execution.runtime import Answers, Texts
+from riskfront.transformers.classifier import AdaptiveClassifier, Texts
+from riskfront.transformers.execution.runtime import Answers
 from riskfront.transformers.folder import must_be_free, write_guard
 from riskfront.transformers.heads import entropy
 
