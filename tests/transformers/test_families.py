@@ -22,6 +22,7 @@ from riskfront.transformers.backbones.layer import PlainAttention
 from riskfront.transformers.backbones.modernbert import ModernBert, RotaryAttention
 from riskfront.transformers.backbones.mpnet import DistanceAttention, MPNet
 from riskfront.transformers.cost import Sizes, embedding_flops, layer_flops
+from riskfront.transformers.exits.layout import Layout
 from tests.support.transformer_families import CASES, Case
 
 pytestmark = [
@@ -194,7 +195,7 @@ def products(query: Any, key: Any, value: Any, attn_mask: Any = None, scale: flo
 @torch.no_grad()
 def test_costs_are_what_torch_counts(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     b = opened(case)
-    sizes = Sizes(b.n_layers, b.n_heads, b.head_size, b.width, b.inner_width, b.n_classes, b.extras)
+    sizes = Sizes(b.n_layers, b.n_heads, b.head_size, b.width, b.inner_width, b.n_classes, Layout(), b.extras)
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", products)
     layers = b.layers(HEADS)
     for length in (2, 31):
