@@ -9,6 +9,7 @@ from riskfront.calibration.certificate import Certificate
 from riskfront.errors import (
     EvaluationError,
     InvalidInputError,
+    LeftOutWarning,
     MissingExtraError,
     NotCertifiedError,
     NotCertifiedWarning,
@@ -32,6 +33,7 @@ from riskfront.problems.limits import Limit
 from riskfront.problems.objectives import Objective
 from riskfront.problems.problem import Problem
 from riskfront.reading.long_format import read_table
+from riskfront.reading.wide_format import read_wide
 from riskfront.spaces.space import Choice, Float, Int, Space
 from riskfront.version import __version__
 
@@ -49,6 +51,7 @@ __all__ = [
     "HolmTesting",
     "Int",
     "InvalidInputError",
+    "LeftOutWarning",
     "Limit",
     "LossStore",
     "LossTable",
@@ -73,6 +76,7 @@ __all__ = [
     "frontier",
     "plots",
     "read_table",
+    "read_wide",
     "tune",
     "verify",
     "write_report",

@@ -78,7 +78,7 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
         bounds=_bounds(evidence, decision),
         explored=_explored(plan, problem, columns),
         diagnosis=None if decision.certified.any() else diagnose(plan, evidence, decision),
-        loss_bounds={t.limit.loss: (t.low, t.high) for t in evidence.tests if t.limit.quantile is None},
+        loss_bounds={t.limit.loss: test.bounds(t.limit.loss) for t in evidence.tests if t.limit.quantile is None},
     )
 
 

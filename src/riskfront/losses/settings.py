@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from riskfront.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.losses.values import plain
 
@@ -53,3 +54,14 @@ def as_settings(configs: Sequence[Mapping[str, Any]] | pd.DataFrame) -> pd.DataF
             f"{ {name: plain(frame[name].iloc[second]) for name in frame.columns} }. Drop one or average their losses."
         )
     return frame
+
+
+def numbers_of_settings(configs: pd.DataFrame, name: str, rows: IntArray | None) -> FloatArray:
+    """(settings,): a number that each setting has by itself, such as its price."""
+    values = configs[name]
+    if values.dtype.kind not in "iuf":
+        raise InvalidInputError(
+            f"a column of the settings must hold a number for every setting to be an objective; '{name}' does not."
+        )
+    numbers = values.to_numpy(dtype=np.float64)
+    return numbers if rows is None else numbers[rows]
