@@ -75,6 +75,7 @@ __all__ = [
     "experiment",
     "frontier",
     "plots",
+    "read_runs",
     "read_table",
     "read_wide",
     "tune",
@@ -90,6 +91,7 @@ _LATER = {
     "RiskControlledEstimator": "riskfront.estimators",
     "evaluate": "riskfront.evaluation.evaluation",
     "plots": "riskfront.plots",
+    "read_runs": "riskfront.logs.read_runs",
     "tune": "riskfront.tuning.tuning",
     "write_report": "riskfront.reporting.page",
 }

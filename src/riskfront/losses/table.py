@@ -246,10 +246,7 @@ class LossTable:
     # ---------------------------------------------------------------- sums
 
     def means(self, term: Term | str, rows: IntArray | None = None) -> FloatArray:
-        """(settings, groups): the mean of a term in each group; nan where no example was selected.
-
-        A number that belongs to the settings themselves (their price, say) is its own mean.
-        """
+        """(settings, groups): the mean of a term in each group, nan without examples; a number of the settings is its own."""
         term = Term(term) if isinstance(term, str) else term
         if self.belongs_to_settings(term.loss):
             return numbers_of_settings(self._configs, term.loss, rows)[:, None]

@@ -20,6 +20,7 @@ from riskfront.reading.column_roles import Layout, detect_layout
 from riskfront.reading.example_keys import with_example_key
 from riskfront.reading.filters import filtered, must_be_known_beforehand, parse_filters
 from riskfront.reading.incomplete import complete_part, where_known
+from riskfront.reading.runs_layout import with_saved_roles
 
 # the same numbers, to the last bit, as in a Parquet file; from version 3 on pandas reads so by itself
 _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if int(pd.__version__.split(".")[0]) < 3 else {}
@@ -56,7 +57,7 @@ def read_table(
     if not Path(path).exists():
         raise StoreError(f"cannot read '{path}': no such file or folder.")
     frame = read_frame(path)
-    return from_long(frame, problem, layout, bounds, binary, where)
+    return from_long(frame, problem, with_saved_roles(path, layout or Layout()), bounds, binary, where)
 
 
 def table_of(store: Any, **options: Any) -> LossTable:
