@@ -14,6 +14,7 @@ from riskfront.errors import (
     NotCertifiedError,
     NotCertifiedWarning,
     RiskfrontError,
+    SpentExamplesError,
     StoreError,
 )
 from riskfront.losses.table import LossTable
@@ -66,6 +67,7 @@ __all__ = [
     "RiskControlledEstimator",
     "RiskfrontError",
     "Space",
+    "SpentExamplesError",
     "SplitFST",
     "StoreError",
     "__version__",

@@ -1,5 +1,7 @@
 """Limits on the drop from a reference: range, tests, the reference itself, and the error probability."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -112,3 +114,17 @@ def test_error_probability_of_a_drop_at_its_limit(flips):
             Evidence(rf.Problem([limit], minimize="score", delta=delta), table).p_values(np.array([1]))[0, 0] <= delta
         )
     assert passed / trials <= delta + 3 * np.sqrt(delta * (1 - delta) / trials)
+
+
+def test_a_testing_table_of_its_own_keeps_the_reference_that_was_not_planned():
+    """certify lays the planned settings out anew: the reference must come along, though it is not tested itself."""
+    opt = random_table(seed=1, n=500)
+    test = random_table(seed=2, n=2000)
+    problem = rf.Problem([rf.Limit("error", at_least=-0.02, drop_from="a=0, b=0")], minimize="cost")
+    plan = rf.ParetoTesting().plan(opt, problem)
+    rows = plan.rows[plan.rows != 0]
+    certificate = rf.certify(replace(plan, rows=rows), test, problem)
+    errors = test.losses("error").mean(axis=1)
+    np.testing.assert_allclose(
+        certificate.path[problem.limit_names[0]], errors[0] - errors[rows[: len(certificate.path)]]
+    )

@@ -20,7 +20,9 @@ def test_a_reference_is_found_by_a_value_or_by_columns(name, row):
     assert table.reference(name) == row
 
 
-@pytest.mark.parametrize(("name", "words"), [("b", "2 of them"), ("x", "none"), ("bits=16", "2 of them")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("b", "2 of them"), ("x", "none"), ("16", "2 of them"), ("bits=16", "2 of them")]
+)
 def test_a_name_that_is_not_one_setting_is_refused(name, words):
     configs = [{"kind": "b", "bits": 16}, {"kind": "b", "bits": 8}, {"kind": "c", "bits": 16}]
     table = rf.LossTable(configs, {"score": np.zeros((3, 3))})

@@ -70,6 +70,10 @@ def tune(
     space: SpaceFile = None,
     bounds: BoundsOption = [],  # noqa: B006
     skip_errors: SkipErrors = False,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Ask testing examples that are spent; the deltas of all looks at them add up."),
+    ] = False,
     out: Out = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     as_json: Json = False,
@@ -93,6 +97,7 @@ def tune(
         method=method,
         on_error="skip" if skip_errors else "raise",
         search_options=dict(_option(text) for text in search_option),
+        again=again,
         progress=False if as_json else None,
     )
     if out is not None:

@@ -17,7 +17,7 @@ from riskfront.losses.values import known, plain
 def find_reference(configs: pd.DataFrame, name: str) -> int:
     """The row of the only setting that a name stands for.
 
-    The name is a value that one setting alone has in some column ("gpt-4"), or values of several columns
+    The name is a value that no other setting has in any column ("gpt-4"), or values of several columns
     ("model=gpt-4, effort=high").
     """
     rows = _by_columns(configs, name) if _names_columns(configs, name) else _by_value(configs, name)
@@ -67,10 +67,9 @@ def _by_columns(configs: pd.DataFrame, name: str) -> IntArray:
 
 
 def _by_value(configs: pd.DataFrame, name: str) -> IntArray:
-    """Rows that are alone in some column with this value."""
+    """Rows that have this value in some column: were one of several meant, another could be taken for it."""
     matches = [np.flatnonzero(_equal(configs[column], name)) for column in configs.columns]
-    alone = [rows for rows in matches if len(rows) == 1]
-    return np.unique(np.concatenate(alone or matches))
+    return np.unique(np.concatenate(matches))
 
 
 def _equal(column: pd.Series[Any], text: str) -> Any:

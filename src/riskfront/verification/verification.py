@@ -21,6 +21,9 @@ from riskfront.stores.store import LossStore
 from riskfront.tuning.opt_test_parts import Part
 from riskfront.tuning.tuning import certify_along
 
+#: what a certificate says of itself beyond its data; the verdict follows from the rest, and from earlier looks
+_NOT_COMPARED = ("version", "source", "earlier_looks", "verdict")
+
 
 def verify(certificate: Certificate, data: Data) -> list[str]:
     """Recompute a certificate from the data, all of them; what does not match, in words. Empty: it matches.
@@ -49,7 +52,7 @@ def verify(certificate: Certificate, data: Data) -> list[str]:
     return [
         difference
         for name in claimed
-        if name not in ("version", "source")
+        if name not in _NOT_COMPARED
         for difference in _differences(name, recomputed[name], claimed[name])
     ]
 
