@@ -11,7 +11,7 @@ import pandas as pd
 from riskfront.arrays import Array, BoolArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.losses.sums import Term, Totals
-from riskfront.losses.values import known, plain
+from riskfront.losses.values import known
 
 
 def find_reference(configs: pd.DataFrame, name: str) -> int:
@@ -74,9 +74,10 @@ def _by_value(configs: pd.DataFrame, name: str) -> IntArray:
 
 def _equal(column: pd.Series[Any], text: str) -> Any:
     """Where a column holds the value that a text stands for; numbers are compared as numbers."""
-    if column.dtype.kind in "iuf":
-        try:
-            return (column == float(text)).to_numpy()
-        except ValueError:
-            return np.zeros(len(column), dtype=bool)
-    return np.array([str(plain(value)) == text for value in column], dtype=bool)
+    if column.dtype == np.bool_:
+        return column.astype(str).eq(text).to_numpy()
+    same = np.zeros(len(column), dtype=bool) if column.dtype.kind in "iuf" else column.eq(text).to_numpy()
+    try:
+        return same | column.eq(float(text)).to_numpy()
+    except ValueError:
+        return same

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from riskfront.arrays import Array, BoolArray, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.losses.columns import Column
+from riskfront.losses.columns import Column, Computed
 from riskfront.losses.groups import Groups, as_groups
 from riskfront.losses.sums import Rows, Term
 from riskfront.losses.values import known
@@ -145,6 +145,15 @@ class Sample:
             return values, condition, [np.ones(values.shape[1], dtype=bool)]
         groups = self.group(term.per)
         return values, condition, [groups.codes == code for code in range(len(groups.levels))]
+
+    def narrowed(self, term: Term, weights: Array) -> tuple[Sample, Array]:
+        """What must be summed with these weights, (stored examples, sums): computed losses leave out what has no weight."""
+        needed = {name: column for name, column in self.losses.items() if name in (term.loss, term.given)}
+        used = np.flatnonzero(weights.any(axis=1))
+        if len(used) == len(weights) or not all(isinstance(column, Computed) for column in needed.values()):
+            return self, weights
+        computed = {name: column for name, column in needed.items() if isinstance(column, Computed)}
+        return Sample({name: column.of_examples(used) for name, column in computed.items()}, {}), weights[used]
 
     def needed_for(self, term: Term, rows: slice) -> Sample:
         """What another process needs to sum a term for these settings: where their losses are, and no more."""
