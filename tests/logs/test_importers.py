@@ -84,6 +84,15 @@ def test_epochs_are_averaged_to_one_row(tmp_path):
     np.testing.assert_allclose(runs.value("agreement"), 2 / 3)  # two answers of three are the same
 
 
+def test_a_document_that_a_dataset_holds_twice_counts_once(tmp_path):
+    folder = MAKERS["lm-eval"](tmp_path)
+    edit(folder / SAMPLES, lambda rows: rows.append({**rows[0], "doc_id": 9, "acc": 0.0}))
+    runs = rf.read_runs(folder)
+    assert runs.n_examples == 4
+    assert runs.value("score")[runs.row("small")].tolist() == [0.5, 0, 1, 0]
+    assert "samples" not in runs.values
+
+
 def test_failed_answers_are_missing_not_wrong(tmp_path):
     log = inspect_log("m", [1.0, 0.0])
     log["samples"][1]["error"] = {"message": "timeout"}

@@ -124,7 +124,7 @@ def _averaged(frame: pd.DataFrame) -> pd.DataFrame:
     means = grouped[[name for name in numbers if name not in about]].mean()
     found = means.join(grouped[["task", *about]].first())
     counts = grouped["score"].count()
-    if counts.max() > 1:
+    if counts.median() > 1:  # a few examples that come twice are no repeated sampling
         found["samples"] = counts.clip(lower=1)
         if frame["_answer"].notna().all():
             found["agreement"] = grouped["_answer"].agg(lambda answers: answers.value_counts().iloc[0] / len(answers))

@@ -37,6 +37,7 @@ def records(path: Path) -> Iterator[Record]:
             str(line.get("doc_hash") or field(line, "doc_id", where, TOOL)),
             scores,
             _confidence(responses),
+            repeat=line.get("doc_id", 0),  # a dataset may hold one document twice
             variant=str(line.get("filter", "none")),
             answer=responses[0]
             if isinstance(responses, list) and responses and isinstance(responses[0], str)

@@ -51,7 +51,9 @@ class Check:
             broken = self.limits[self.limits["says"] == BROKEN].iloc[0]
             where = f" in group {broken['group']!r}" if broken["group"] is not None else ""
             return f"{sure}, the limit '{broken['limit']}' is broken{where} on data like these {self.n:,} new examples."
-        return f"The {self.n:,} new examples do not tell whether every limit is kept: nothing says no, nothing proves it."
+        return (
+            f"The {self.n:,} new examples do not tell whether every limit is kept: nothing says no, nothing proves it."
+        )
 
 
 def check(certificate: Certificate, data: Data, *, delta: float | None = None) -> Check:
