@@ -238,7 +238,6 @@ def test_tune_and_evaluate_a_task_file(tmp_path):
 def bad_files(directory):
     frame = long_frame()
     broken = {
-        "nan.csv": frame.assign(error=frame["error"].astype(float).where(frame.index != 7)),
         "text.csv": frame.assign(error=np.where(frame.index == 7, "oops", frame["error"].astype(str))),
         "missing.csv": frame.drop(index=7),
         "twice.csv": pd.concat([frame, frame.iloc[[7]]]),
@@ -261,9 +260,7 @@ COLUMNS = ["--config-columns", "threshold,depth", "--example-column", "example"]
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nan.csv", *LIMITS], ["error", "have none", "row 7"]),
         (["text.csv", *LIMITS], ["must hold numbers", "oops"]),
-        (["missing.csv", *LIMITS, *COLUMNS], ["exactly one row", "is missing for", "'threshold': 0.1"]),
         (["missing.csv", *LIMITS], ["--config-columns"]),
         (["twice.csv", *LIMITS, *COLUMNS], ["more than once"]),
         (["infinite.csv", *LIMITS], ["cost", "finite", "inf"]),

@@ -77,7 +77,9 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
         return _certificate(plan, test, problem)
     if test.in_own_order or len(plan) == 0:
         return replace(_certificate(plan, test, problem), data_sha256=test.sha256)
-    rows = plan.rows_in(test)
+    problem.check(test)
+    references = [test.reference(limit.drop_from) for limit in problem.limits if limit.drop_from is not None]
+    rows = np.array(list(dict.fromkeys([*plan.rows_in(test).tolist(), *references])), dtype=np.int64)
     # all settings tell examples apart, so that a p-value does not depend on the plan; a store is read along the plan only
     told_apart = rows if test.is_lazy else np.arange(test.n_configs)
     contents = content_digests(test, told_apart, test.loss_names, test.group_names)
@@ -109,7 +111,7 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
         groups=covered_groups(evidence),
         explored=_explored(plan, problem, columns),
         diagnosis=None if decision.certified.any() else diagnose(plan, evidence, decision),
-        loss_bounds={t.limit.loss: (t.low, t.high) for t in evidence.tests if t.limit.quantile is None},
+        loss_bounds={t.limit.loss: test.bounds(t.limit.loss) for t in evidence.tests if t.limit.quantile is None},
     )
 
 

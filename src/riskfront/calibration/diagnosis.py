@@ -75,7 +75,7 @@ def _in_the_way(evidence: Evidence, row: IntArray) -> tuple[LimitTest, int]:
 
 def _about_bounds(test: LimitTest, evidence: Evidence) -> str:
     """A hint when values use little of the range that the test has to allow for."""
-    if test.p_value == "binomial" or test.limit.quantile is not None:
+    if test.p_value == "binomial" or test.limit.quantile is not None or test.limit.drop_from is not None:
         return ""
     low, high = evidence.table.observed_range(test.limit.loss)
     if high - low > 0.25 * (test.high - test.low):

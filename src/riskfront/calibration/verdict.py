@@ -57,7 +57,9 @@ def _in_words(limit: Limit, bounds: Sequence[float] | None, groups: Groups) -> s
     share = bounds is not None and bounds[0] in (0, -1) and bounds[1] == 1 and limit.quantile is None
     value = f"{100 * limit.value:.10g} %" if share else f"{limit.value:.10g}"
     name = limit.loss if limit.quantile is None else f"the {limit.quantile:g}-quantile of {limit.loss}"
-    name += " (signed)" if bounds is not None and bounds[0] < 0 and limit.quantile is None else ""
+    name += f" drop from {limit.drop_from}" if limit.drop_from is not None else ""
+    signed = limit.drop_from is not None or (bounds is not None and bounds[0] < 0 and limit.quantile is None)
+    name += " (signed)" if signed else ""
     name += f" in every {limit.per}{_named(groups.get(limit.per, ()))}" if limit.per else ""
     name += f" given {limit.given}" if limit.given else ""
     return f"{name} {side} {value}"

@@ -13,7 +13,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.losses.sums import Term
 from riskfront.losses.values import known
 
-_EXAMPLE_NAMES = (
+EXAMPLE_NAMES = (
     "example",
     "example_id",
     "sample",
@@ -111,7 +111,7 @@ def _detect_example(frame: pd.DataFrame, named: Layout) -> str:
     # a column that numbers the rows names no examples, unless there is only one setting and so nothing else varies
     several = any(1 < frame[column].nunique() < len(frame) for column in free)
     free = [column for column in free if not (several and frame[column].is_unique)]
-    for name in _EXAMPLE_NAMES:
+    for name in EXAMPLE_NAMES:
         for column in free:
             if column.lower() == name:
                 return column
