@@ -12,7 +12,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import Backbone, Tokens
+from riskfront.transformers import Backbone, Layout, Tokens
 from riskfront.transformers.backbone import Packed
 from riskfront.transformers.backbones import FAMILIES
 from riskfront.transformers.backbones import deberta as deberta_family
@@ -195,7 +195,9 @@ def products(query: Any, key: Any, value: Any, attn_mask: Any = None, scale: flo
 @torch.no_grad()
 def test_costs_are_what_torch_counts(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     b = opened(case)
-    sizes = Sizes(b.n_layers, b.n_heads, b.head_size, b.width, b.inner_width, b.n_classes, Layout(), b.extras)
+    sizes = Sizes(
+        b.n_layers, b.n_heads, b.head_size, b.width, b.inner_width, b.n_classes, layout=Layout(), extras=b.extras
+    )
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", products)
     layers = b.layers(HEADS)
     for length in (2, 31):
