@@ -50,6 +50,13 @@ class Sample:
         """Whether losses are read or evaluated when asked for, instead of being held in memory."""
         return not all(isinstance(column, np.ndarray) for column in self.losses.values())
 
+    def looks_binary(self, name: str) -> bool:
+        """Whether a loss that is not 0/1 happens to hold no other value; a hint is not worth reading a whole store."""
+        column = self.column(name)
+        if not isinstance(column, np.ndarray):
+            return False
+        return column.dtype.kind == "f" and bool(np.all((column == 0) | (column == 1)))
+
     def at(self, examples: IntArray) -> Sample:
         """The sample of these examples of this one."""
         return replace(self, examples=examples if self.examples is None else self.examples[examples])

@@ -1,7 +1,6 @@
 """LossTable: what every setting loses on every example.
 
-The table knows no alpha. It stores raw losses; which examples a limit speaks of, and against which number, belongs to the
-limit. Parts of a table (the opt and test halves of a split) share its arrays and hold only the indices of their examples.
+The table knows no alpha: it stores raw losses, and limits say which examples count. Parts of it share its arrays.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
-from riskfront.errors import InvalidInputError
 from riskfront.losses.cached_sums import KnownSums
-from riskfront.losses.columns import Bounds, Column, declared_bounds, loss_arrays
+from riskfront.losses.columns import Bounds, Column, bounds_of, declared_bounds, loss_arrays
 from riskfront.losses.contents import shared_examples
 from riskfront.losses.groups import Groups
 from riskfront.losses.references import drop, drops, find_reference, own_term
@@ -160,13 +158,7 @@ class LossTable:
 
     def bounds(self, name: str) -> tuple[float, float]:
         """The declared bounds of a loss, (0, 1) by default; an error if the losses go beyond the default."""
-        low, high = self.observed_range(name)
-        if name not in self._bounds and (low < 0 or high > 1):
-            raise InvalidInputError(
-                f"a limit on '{name}' needs bounds: its values run from {low:g} to {high:g}, outside the default (0, 1). "
-                f"Declare its range where it is made or read: bounds={{'{name}': (low, high)}}, or --bounds '{name}=low,high'."
-            )
-        return self._bounds.get(name, (0.0, 1.0))
+        return bounds_of(name, self._bounds, self.observed_range(name))
 
     def observed_range(self, name: str) -> tuple[float, float]:
         """The smallest and the largest value of a loss."""
@@ -183,10 +175,7 @@ class LossTable:
 
     def looks_binary(self, name: str) -> bool:
         """Whether a loss that was not declared 0/1 happens to hold no other value; only for hints."""
-        column = self._sample.column(name)
-        if not isinstance(column, np.ndarray):  # a hint is not worth reading a whole store
-            return False
-        return column.dtype.kind == "f" and bool(np.all((column == 0) | (column == 1)))
+        return self._sample.looks_binary(name)
 
     # ---------------------------------------------------------------- parts
 
@@ -224,17 +213,11 @@ class LossTable:
 
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The result of ``compute``, computed once for this part of the data: a front, say, that every alpha shares."""
-        if key not in self._memory:
-            self._memory[key] = compute()
-        found: T = self._memory[key]
-        return found
+        return _once(self._memory, key, compute)
 
     def shared(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Like ``remember``, for what rests on the settings alone and is the same for all parts of a table: its grid, say."""
-        if key not in self._shared:
-            self._shared[key] = compute()
-        found: T = self._shared[key]
-        return found
+        return _once(self._shared, key, compute)
 
     def same_settings(self, other: LossTable) -> bool:
         """Whether two tables are parts of one table, so that their rows correspond."""
@@ -283,9 +266,7 @@ class LossTable:
 
     def _against(self, term: Term) -> tuple[Term, IntArray]:
         """A drop as the term of each setting and the row of the reference."""
-        return own_term(term, self._sample.varies(term)), np.array(
-            [self.reference(str(term.drop_from))], dtype=np.int64
-        )
+        return own_term(term, self._sample.varies(term)), np.array([self.reference(str(term.drop_from))])
 
     @staticmethod
     def read_together(parts: Sequence[LossTable], term: Term, rows: IntArray) -> None:
@@ -330,3 +311,10 @@ class LossTable:
     def sha256(self) -> str:
         """A fingerprint of everything in the table: settings, losses, groups, bounds, and which examples a part has."""
         return self.remember("sha256", lambda: table_digest(self._configs, self._sample, self._bounds))
+
+
+def _once(known: dict[Hashable, Any], key: Hashable, compute: Callable[[], T]) -> T:
+    if key not in known:
+        known[key] = compute()
+    found: T = known[key]
+    return found
