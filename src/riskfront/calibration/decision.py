@@ -74,13 +74,17 @@ def _until_first_failure(evidence: Evidence, rows: IntArray, delta: float) -> Fl
 def _choose(evidence: Evidence, rows: IntArray, combined: FloatArray, certified: BoolArray) -> IntArray:
     """The certified settings that are non-dominated in the free objectives on test data, best first objective first.
 
-    With one free objective the best setting alone; among equals the one with the smallest p-value.
+    With one free objective the best setting alone. Of settings that are equal in every objective the one that answers most, if
+    there is a loss "answered": abstaining that costs nothing is still no gain. Then the one with the smallest p-value.
     """
     passed = np.flatnonzero(certified)
     if passed.size == 0:
         return passed
     values = evidence.objectives(rows[passed])
     best = fronts.front(values)
-    order = np.lexsort((combined[passed[best]], *values[best].T[::-1]))
+    silent = np.zeros(len(best))
+    if "answered" in evidence.table.loss_names and len(best) > 1:
+        silent = -evidence.table.means("answered", rows[passed[best]])[:, 0]
+    order = np.lexsort((combined[passed[best]], silent, *values[best].T[::-1]))
     chosen = passed[best[order]]
     return chosen[:1] if values.shape[1] == 1 else chosen

@@ -13,7 +13,7 @@ import riskfront as rf
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import Json, TableFile, TableOptions
 from riskfront.errors import InvalidInputError
-from riskfront.reporting.terminal import grid, make_console
+from riskfront.reporting.terminal import make_console, show_grid
 from riskfront.verification.check import BROKEN, HOLDS, Check
 
 
@@ -74,4 +74,4 @@ def _show(found: Check, as_json: bool) -> None:
         ]
         for row in found.limits.to_dict("records")
     ]
-    console.print(grid("\nLimits on the new examples", ["limit", "measured", "examples", "says"], rows))
+    show_grid(console, "\nLimits on the new examples", ["limit", "measured", "examples", "says"], rows)

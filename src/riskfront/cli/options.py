@@ -23,13 +23,27 @@ from riskfront.statistics.p_values import NAMES
 TableFile = Annotated[
     str,
     typer.Argument(
-        help="Losses: long Parquet or CSV (a row a setting and example), a saved table, or the folder or URL of a store."
+        help="Outcomes: long Parquet or CSV (a row a setting and example), a saved table, or the folder or URL of a store."
     ),
 ]
-Goals = Annotated[list[str], typer.Option(help="A free objective; repeat or separate by commas.")]
+Goals = Annotated[
+    list[str],
+    typer.Option(help="A free objective, such as 'cost' or 'cost given answered'; repeat or separate by commas."),
+]
 MethodName = Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")]
+PlanningMethodName = Annotated[
+    str, typer.Option(help=f"One of: {', '.join(name for name, kind in METHODS.items() if kind().opt_fraction > 0)}.")
+]
+ChooseOption = Annotated[
+    str,
+    typer.Option(
+        "--choose",
+        help="Which of several chosen settings to use: the best in one objective, as 'answered', or the first that was "
+        "measured to meet a condition, as 'answered >= 0.9'.",
+    ),
+]
 PValue = Annotated[str, typer.Option("--p-value", help=f"One of: {', '.join(NAMES)}.")]
-Seed = Annotated[int, typer.Option(help="Of the random split.")]
+Seed = Annotated[int, typer.Option(help="Of the random split into planning and testing examples.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Out = Annotated[Path | None, typer.Option(help="File to write.")]
 
@@ -44,7 +58,7 @@ class ProblemOptions:
     ]
     minimize: Goals = field(default_factory=list)
     maximize: Goals = field(default_factory=list)
-    delta: Annotated[float, typer.Option(help="Probability with which some limit may be broken.")] = 0.1
+    delta: Annotated[float, typer.Option(help="Share of runs that may certify a setting that breaks a limit.")] = 0.1
     reference: Annotated[
         str, typer.Option("--reference", help="Setting that 'score drop <= 0.02' compares with: 'full', 'model=gpt-4'.")
     ] = ""
@@ -58,8 +72,8 @@ class ProblemOptions:
             )
         return rf.Problem(
             limits,
-            [name for text in self.minimize for name in parse_names(text)],
-            [name for text in self.maximize for name in parse_names(text)],
+            [rf.Objective.parse(name) for text in self.minimize for name in parse_names(text)],
+            [rf.Objective.parse(name) for text in self.maximize for name in parse_names(text)],
             self.delta,
         )
 
@@ -85,10 +99,10 @@ class LayoutOptions:
 class TableOptions(LayoutOptions):
     """What the columns mean, and what kinds of losses they hold."""
 
-    bounds: Annotated[list[str], typer.Option("--bounds", help="Range of a loss, as 'gain=-1,1'.")] = field(
+    bounds: Annotated[list[str], typer.Option("--bounds", help="Range of an outcome, as 'gain=-1,1'.")] = field(
         default_factory=list
     )
-    binary: Annotated[str, typer.Option(help="Loss columns to declare 0/1 although stored as decimals.")] = ""
+    binary: Annotated[str, typer.Option(help="Outcome columns to declare 0/1 although stored as decimals.")] = ""
     where: Annotated[
         list[str], typer.Option("--where", help="Rows that count: 'task == mbpp', 'bits <= 8', 'task in a, b'.")
     ] = field(default_factory=list)

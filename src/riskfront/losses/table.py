@@ -164,7 +164,7 @@ class LossTable:
         if name not in self._bounds and (low < 0 or high > 1):
             raise InvalidInputError(
                 f"a limit on '{name}' needs bounds: its values run from {low:g} to {high:g}, outside the default (0, 1). "
-                f"Declare the range it can take, as bounds={{'{name}': (low, high)}} or --bounds '{name}=low,high'."
+                f"Declare its range where it is made or read: bounds={{'{name}': (low, high)}}, or --bounds '{name}=low,high'."
             )
         return self._bounds.get(name, (0.0, 1.0))
 
@@ -220,14 +220,6 @@ class LossTable:
         table = self._part(replace(self._sample, losses=losses))
         table._configs = self._configs.iloc[chosen].reset_index(drop=True)
         table._shared, table._in_own_order = {}, self._in_own_order
-        return table
-
-    def laid_out(self, rows: IntArray, order: IntArray) -> LossTable:
-        """A copy in memory of these settings with the examples in an order of riskfront's own."""
-        losses = {name: self.sequences(Term(name), rows)[0][:, order] for name in self.loss_names}
-        groups = {name: Groups(self.group(name).levels, self.group(name).codes[order]) for name in self.group_names}
-        table = LossTable(self._configs.iloc[rows], losses, groups, self._bounds)
-        table._in_own_order = True
         return table
 
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:

@@ -29,7 +29,7 @@ class Limit:
         drop_from: name of a reference setting (see ``find_reference``); the limit is then on the mean drop, the loss of the
             reference minus that of the setting, example by example. It is signed: gains make up for drops.
         per: name of a group; the limit must hold in every group that occurs in the table or is declared as a category of
-            it (worst-class risk). A declared group without test examples cannot be certified.
+            it (worst-class risk). A declared group without testing examples cannot be certified.
         given: name of a 0/1 column or group; only examples where it is 1 count (selective risk).
         quantile: q in (0, 1): the q-quantile, not the mean, must be at most ``at_most``. Needs no bounds.
         p_value: one of ``riskfront.statistics.p_values.NAMES``; "auto" is binomial for 0/1 losses and betting for all others.

@@ -20,18 +20,23 @@ _RESERVED = frozenset(
     [
         "p_value",
         "level",
+        "tested_at",
         "certified",
+        "picked",
         "chosen",
         "planned",
         "weight",
         "alpha",
         "n_certified",
+        "n_picked",
         "n_tested",
         "n_chosen",
         "method",
         "trial",
         "violated",
         "any_violated",
+        "held_out_above",
+        "held_out_shown",
     ]
 )
 

@@ -13,7 +13,7 @@ import pandas as pd
 from riskfront.arrays import Array, BoolArray, IntArray
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.losses.table import LossTable
-from riskfront.losses.table_file import is_saved_table, open_parquet
+from riskfront.losses.table_file import is_parquet, is_saved_table, open_parquet
 from riskfront.losses.values import known, plain
 from riskfront.problems.problem import Problem
 from riskfront.reading.column_roles import Layout, detect_layout
@@ -44,7 +44,7 @@ def read_table(
         binary: losses to declare 0/1 although their file stores them as decimal numbers.
         where: which rows count, such as "task == mbpp"; by columns of the examples or the settings, never by an outcome.
     """
-    if Path(path).suffix.lower() in (".parquet", ".pq") and is_saved_table(open_parquet(path)):
+    if is_parquet(path) and is_saved_table(open_parquet(path)):
         if bounds or binary or where:
             raise InvalidInputError(
                 "a saved table carries its own bounds and types; bounds, binary and where are for long tables."
@@ -106,7 +106,7 @@ def from_long(
 
 def read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
     suffix = Path(path).suffix.lower()
-    if suffix in (".parquet", ".pq"):
+    if is_parquet(path):
         try:
             return open_parquet(path).read().to_pandas()
         except (OSError, ValueError) as error:

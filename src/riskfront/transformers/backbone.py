@@ -1,121 +1,55 @@
-"""A BERT-type classifier, opened up: its layers one by one, on packed tokens, with heads that can be left out.
-
-Packed means: the tokens of a batch stand one after the other in one matrix, without padding. Projections and feed-forward
-networks then work on exactly the tokens that are left; only attention needs them by example.
-"""
+"""A classifier, opened up: its layers one by one, on packed tokens, with heads that can be left out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from riskfront.arrays import Array
 from riskfront.errors import InvalidInputError
+from riskfront.transformers.backbones import FAMILIES, SUPPORTED, Extras, Layer, Packed, UnsupportedError
+from riskfront.transformers.backbones.check import check
+
+__all__ = ["Backbone", "Layer", "Packed", "load_classifier", "name_classes", "pick_device", "quiet"]
 
 BoolArray = Array
-
-
-@dataclass(frozen=True)
-class Packed:
-    """The tokens of some examples, one after the other; the first of each example is [CLS].
-
-    Args:
-        states: (tokens, width).
-        lengths: (examples,), each at least 1.
-    """
-
-    states: Tensor
-    lengths: Tensor
-
-    @property
-    def starts(self) -> Tensor:
-        """(examples,): where the [CLS] of each example stands."""
-        return torch.cumsum(self.lengths, 0) - self.lengths
-
-    @property
-    def owner(self) -> Tensor:
-        """(tokens,): the example of each token."""
-        return torch.repeat_interleave(torch.arange(len(self.lengths), device=self.lengths.device), self.lengths)
-
-
-@dataclass(frozen=True)
-class Layer:
-    """The weights of one layer with the heads that are kept."""
-
-    query_key_value: tuple[Tensor, Tensor] | None  # None: no head is kept
-    attention_output: tuple[Tensor, Tensor]
-    attention_norm: nn.LayerNorm
-    feed_forward: tuple[nn.Linear, Any, nn.Linear]
-    output_norm: nn.LayerNorm
-    n_heads: int
-    head_size: int
-
-    def __call__(self, batch: Packed) -> Packed:
-        """The same tokens after this layer."""
-        weight, bias = self.attention_output
-        if self.query_key_value is None:
-            attended = bias
-        else:
-            attended = functional.linear(self._attend(batch, *self.query_key_value), weight, bias)
-        states = self.attention_norm(attended + batch.states)
-        into, activation, out = self.feed_forward
-        return Packed(self.output_norm(out(activation(into(states))) + states), batch.lengths)
-
-    def _attend(self, batch: Packed, weight: Tensor, bias: Tensor) -> Tensor:
-        joint = functional.linear(batch.states, weight, bias)
-        n, longest = len(batch.lengths), int(batch.lengths.max())
-        if n * longest == len(joint):  # all of one length: nothing to pad
-            split = joint.view(n, longest, 3, self.n_heads, self.head_size).permute(2, 0, 3, 1, 4)
-            found = functional.scaled_dot_product_attention(split[0], split[1], split[2])
-            return found.transpose(1, 2).reshape(len(joint), -1)
-        owner = batch.owner
-        place = owner * longest + torch.arange(len(joint), device=joint.device) - batch.starts[owner]
-        padded = joint.new_zeros(n * longest, joint.shape[1])
-        padded[place] = joint
-        split = padded.view(n, longest, 3, self.n_heads, self.head_size).permute(2, 0, 3, 1, 4)
-        real = torch.arange(longest, device=joint.device) < batch.lengths[:, None]
-        found = functional.scaled_dot_product_attention(split[0], split[1], split[2], attn_mask=real[:, None, None, :])
-        return found.transpose(1, 2).reshape(n * longest, -1)[place]
+ENCODER = f"an encoder of a family that is known here ({SUPPORTED})"
 
 
 class Backbone:
-    """A Hugging Face sequence classifier of the BERT class, or one that computes in the same way.
+    """A Hugging Face sequence classifier of a family that is known here.
 
     Args:
-        model: such as BertForSequenceClassification. Other models are refused: what is computed here layer by layer is compared
-            with what the model itself computes.
+        model: such as BertForSequenceClassification. It is refused when what is computed here layer by layer is not what the
+            model itself computes.
     """
 
     def __init__(self, model: Any) -> None:
-        self.model = model.eval()
         self.config: Any = getattr(model, "config", None)
-        encoder = getattr(getattr(model, "base_model", None), "encoder", None)
-        self._layers = list(getattr(encoder, "layer", []))
+        kind = FAMILIES.get(getattr(self.config, "model_type", ""))
+        if kind is None or not hasattr(model, "classifier"):
+            raise InvalidInputError(_refusal(model, "it is none of these" if kind is None else "it has no such head"))
+        self.model = model.eval()
         try:
-            first = self._layers[0]
-            parts = [
-                *(first.attention.self.query, first.attention.self.key, first.attention.self.value),
-                *(first.attention.output.dense, first.intermediate.dense, first.output.dense),
-            ]
-            if not all(isinstance(part, nn.Linear) for part in parts) or getattr(self.config, "is_decoder", False):
-                raise AttributeError
-        except (AttributeError, IndexError):
-            raise InvalidInputError(_refusal(model, "its layers are built differently")) from None
-        if len(self._layers) < 2:
-            raise InvalidInputError(_refusal(model, "it has a single layer, after which nothing is left to skip"))
-        self._check()
+            self.family = kind(model)
+            if len(self.family.modules) < 2:
+                raise UnsupportedError("it has a single layer, after which nothing is left to skip")
+            check(self.family)
+        except UnsupportedError as reason:
+            raise InvalidInputError(_refusal(model, str(reason))) from None
+        except Exception as error:
+            reason_ = f"it cannot be run layer by layer ({type(error).__name__}: {_one_line(error)})"
+            raise InvalidInputError(_refusal(model, reason_)) from error
 
     @property
     def n_layers(self) -> int:
-        return len(self._layers)
+        return len(self.family.modules)
 
     @property
     def n_heads(self) -> int:
@@ -127,11 +61,16 @@ class Backbone:
 
     @property
     def head_size(self) -> int:
-        return self.width // self.n_heads
+        return self.family.head_size
 
     @property
     def inner_width(self) -> int:
-        return int(self._layers[0].intermediate.dense.out_features)
+        return self.family.inner_width
+
+    @property
+    def extras(self) -> Extras:
+        """Operations that BERT does not have."""
+        return self.family.extras
 
     @property
     def n_classes(self) -> int:
@@ -143,85 +82,49 @@ class Backbone:
 
     @property
     def max_length(self) -> int:
-        """The longest input: RoBERTa's positions begin after its padding number, BERT's at 0."""
-        rows = int(self.config.max_position_embeddings)
-        padding = getattr(self.model.base_model.embeddings, "padding_idx", None)
-        return rows if padding is None else rows - int(padding) - 1
+        """The longest input."""
+        return self.family.max_length
+
+    @property
+    def word_embeddings(self) -> nn.Module:
+        """From token numbers to vectors; all that follows is a function of these."""
+        return self.model.get_input_embeddings()
 
     @property
     def attention_outputs(self) -> list[nn.Linear]:
-        """Of each layer, the projection whose input holds the outputs of all heads side by side."""
-        return [layer.attention.output.dense for layer in self._layers]
+        """Of each layer, the projection whose input holds the outputs of all heads side by side. A model may run the same one
+        in several layers."""
+        return [self.family.joins_heads(j) for j in range(self.n_layers)]
 
     def embed(self, inputs: dict[str, Tensor]) -> Packed:
         """The embeddings of a padded batch, packed."""
-        base = self.model.base_model
-        given = {name: value for name, value in inputs.items() if name != "attention_mask"}
-        states = base.embeddings(**given)
-        if hasattr(base, "embeddings_project"):  # ELECTRA's embeddings may be narrower than its layers
-            states = base.embeddings_project(states)
         mask = inputs["attention_mask"].bool()
-        return Packed(states[mask], mask.sum(dim=1))
+        return Packed(self.family.embed(inputs)[mask], mask.sum(dim=1))
 
     def layers(self, kept_heads: BoolArray | None = None) -> list[Layer]:
         """Every layer, with the heads that are kept, (layers, heads); the weights of the others are sliced out."""
         if kept_heads is None:
             kept_heads = np.ones((self.n_layers, self.n_heads), dtype=bool)
-        return [self._layer(module, kept) for module, kept in zip(self._layers, kept_heads, strict=True)]
+        made: dict[Any, Layer] = {}  # a layer that runs several times with the same heads is made once
+        found = []
+        for j, (module, kept) in enumerate(zip(self.family.modules, kept_heads, strict=True)):
+            key = (id(module), kept.tobytes())
+            if key not in made:
+                made[key] = self.family.layer(j, kept)
+            found.append(made[key])
+        return found
 
-    def classify(self, cls: Tensor) -> Tensor:
-        """The model's own logits from last [CLS] states, (examples, width)."""
-        pooler = getattr(self.model.base_model, "pooler", None)
-        if pooler is not None:
-            return self.model.classifier(pooler(cls[:, None]))
-        return self.model.classifier(cls[:, None])  # its head takes the first token by itself
+    def summary(self, batch: Packed) -> Tensor:
+        """(examples, width): what the model's own classifier reads of the states after the last layer."""
+        return self.family.summary(batch)
 
-    def _layer(self, module: Any, kept: BoolArray) -> Layer:
-        attention = module.attention.self
-        rows = torch.from_numpy(np.repeat(kept, self.head_size)).to(self.device)
-        parts = (attention.query, attention.key, attention.value)
-        with torch.no_grad():
-            weight = torch.cat([part.weight[rows] for part in parts])
-            bias = torch.cat([part.bias[rows] for part in parts])
-            out = (
-                module.attention.output.dense.weight[:, rows].contiguous(),
-                module.attention.output.dense.bias.detach(),
-            )
-        return Layer(
-            (weight, bias) if kept.any() else None,
-            out,
-            module.attention.output.LayerNorm,
-            (module.intermediate.dense, module.intermediate.intermediate_act_fn, module.output.dense),
-            module.output.LayerNorm,
-            int(kept.sum()),
-            self.head_size,
-        )
-
-    def _check(self) -> None:
-        """Compare with the model itself on a small batch of two lengths."""
-        ids = torch.arange(12, device=self.device).view(2, 6) % (int(self.config.vocab_size) - 4) + 4
-        padding = getattr(self.config, "pad_token_id", None) or 0
-        ids[1, 4:] = padding
-        mask = torch.ones_like(ids)
-        mask[1, 4:] = 0
-        try:
-            with torch.inference_mode():
-                wanted = self.model(input_ids=ids, attention_mask=mask).logits
-                batch = self.embed({"input_ids": ids, "attention_mask": mask})
-                for layer in self.layers():
-                    batch = layer(batch)
-                found = self.classify(batch.states[batch.starts])
-        except Exception as error:
-            raise InvalidInputError(_refusal(self.model, f"it failed with {type(error).__name__}: {error}")) from error
-        if found.shape != wanted.shape or not torch.allclose(found, wanted, atol=1e-3, rtol=1e-3):
-            raise InvalidInputError(_refusal(self.model, "its layers compute something else"))
+    def classify(self, summary: Tensor) -> Tensor:
+        """The model's own logits from what `summary` gives; for most families the last [CLS] states, (examples, width)."""
+        return self.family.classify(summary)
 
 
 def _refusal(model: Any, reason: str) -> str:
-    return (
-        "the model must be an encoder of the BERT class (BERT, RoBERTa, ELECTRA, MiniLM and their like) with a classification "
-        f"head; got {type(model).__name__}: {reason}."
-    )
+    return f"the model must be {ENCODER} with a classification head; got {type(model).__name__}: {reason}."
 
 
 def load_classifier(
@@ -240,6 +143,8 @@ def load_classifier(
         raise InvalidInputError(
             f"'{name}' must be the folder or the hub name of a model; {_one_line(error)}"
         ) from error
+    if config.model_type not in FAMILIES:  # before its weights are read
+        raise InvalidInputError(f"the model must be {ENCODER}; '{name}' is of the family {config.model_type}.")
     other_classes = n_classes is not None and n_classes != config.num_labels
     if n_classes is not None:
         config.num_labels = n_classes
@@ -253,8 +158,8 @@ def load_classifier(
             ).eval()
     except Exception as error:
         raise InvalidInputError(
-            "the model must be an encoder of the BERT class (BERT, RoBERTa, ELECTRA, MiniLM and their like) with weights in "
-            f"safetensors format; '{name}' cannot be read as one: {_one_line(error)}"
+            f"the model must be {ENCODER} with weights in safetensors format; '{name}' cannot be read as one: "
+            f"{_one_line(error)}"
         ) from error
 
 

@@ -1,7 +1,6 @@
-"""The small networks beside the frozen encoder: exit heads and token predictors, one after every layer but the last.
+"""The small networks beside the frozen encoder: exit heads and token predictors, at every depth of the layout but the last.
 
-After the last layer the model's own classifier answers, so that the setting without pruning is the full model itself, and
-no token is left to be dropped. Each network sees the states of its layer and of all earlier layers, side by side.
+After the last layer the model's own classifier answers, so that the setting without pruning is the full model itself.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from riskfront.transformers.backbone import Packed
+from riskfront.transformers.exits.layout import Layout
 
 HIDDEN = 32
 
@@ -19,33 +19,47 @@ def two_layers(n_in: int, n_out: int) -> nn.Sequential:
 
 
 class ExitHeads(nn.Module):
-    """After layer j (from 0), logits from the [CLS] states of layers 0..j, (examples, (j + 1) width)."""
+    """At depth d, logits from what the layout lets an exit read, (examples, parts x width)."""
 
-    def __init__(self, n_layers: int, width: int, n_classes: int) -> None:
+    def __init__(self, layout: Layout, n_layers: int, width: int, n_classes: int) -> None:
         super().__init__()
-        self.heads = nn.ModuleList(two_layers((j + 1) * width, n_classes) for j in range(n_layers - 1))
+        self.first = layout.first_exit
+        depths = range(layout.first_exit, n_layers)
+        self.heads = nn.ModuleList(two_layers(layout.exit_parts(depth) * width, n_classes) for depth in depths)
 
-    def forward(self, layer: int, history: Tensor) -> Tensor:
-        return self.heads[layer](history)
+    def forward(self, depth: int, seen: Tensor) -> Tensor:
+        return self.heads[depth - self.first](seen)
 
 
 class TokenPredictors(nn.Module):
-    """After layer j, one logit a token from its states in layers 0..j; importance is their softmax over the example."""
+    """At depth d, one logit a token from its states; importance is their softmax over the example."""
 
-    def __init__(self, n_layers: int, width: int) -> None:
+    def __init__(self, layout: Layout, n_layers: int, width: int) -> None:
         super().__init__()
-        self.predictors = nn.ModuleList(two_layers((j + 1) * width, 1) for j in range(n_layers - 1))
+        self.first = layout.first_predictor
+        depths = range(layout.first_predictor, n_layers)
+        self.predictors = nn.ModuleList(two_layers(layout.predictor_parts(depth) * width, 1) for depth in depths)
 
-    def forward(self, layer: int, history: Tensor) -> Tensor:
-        return self.predictors[layer](history).squeeze(-1)
+    def forward(self, depth: int, seen: Tensor) -> Tensor:
+        return self.predictors[depth - self.first](seen).squeeze(-1)
 
-    def importance(self, layer: int, history: Packed) -> Tensor:
+    def importance(self, depth: int, seen: Packed) -> Tensor:
         """(tokens,): predicted scores, which sum to one over the tokens that each example has left."""
-        return torch.exp(log_softmax_by_example(self(layer, history.states), history))
+        return torch.exp(log_softmax_by_example(self(depth, seen.states), seen))
+
+
+@torch.no_grad()
+def fold_standardisation(linear: nn.Linear, mean: Tensor, deviation: Tensor) -> None:
+    """Make a layer that was trained on standardised inputs read them as they are, at no cost."""
+    weight = linear.weight.double() / deviation.double()
+    linear.bias.copy_((linear.bias.double() - weight @ mean.double()).float())
+    linear.weight.copy_(weight.float())
 
 
 def log_softmax_by_example(logits: Tensor, batch: Packed) -> Tensor:
     """Logarithms of the softmax over the tokens of each example, (tokens,)."""
+    if len(batch.lengths) == 1:
+        return torch.log_softmax(logits, dim=0)
     owner, n = batch.owner, len(batch.lengths)
     highest = logits.new_full((n,), -torch.inf).scatter_reduce(0, owner, logits.detach(), "amax")
     shifted = logits - highest[owner]

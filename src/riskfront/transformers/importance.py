@@ -22,23 +22,20 @@ def head_importance(
     that projection; here it is taken before, where the heads stand side by side.
     """
     total = torch.zeros(backbone.n_layers, backbone.n_heads, dtype=torch.float64)
-    caught: dict[int, Tensor] = {}
+    outputs: list[Tensor] = []  # of the heads, layer after layer; a layer may run several times
 
-    def catch(layer: int) -> Any:
-        def hook(module: Any, inputs: tuple[Tensor, ...]) -> None:
-            caught[layer] = inputs[0]
+    def catch(module: Any, inputs: tuple[Tensor, ...]) -> None:
+        outputs.append(inputs[0])
 
-        return hook
-
-    hooks = [linear.register_forward_pre_hook(catch(j)) for j, linear in enumerate(backbone.attention_outputs)]
+    hooks = [linear.register_forward_pre_hook(catch) for linear in dict.fromkeys(backbone.attention_outputs)]
     try:
         with ProgressBar("scoring heads", len(tokens), shown=progress) as bar, torch.enable_grad():
             for batch in tokens.batches(batch_size):
+                outputs.clear()
                 logits = backbone.model(**tokens.padded(batch, backbone.device)).logits
                 wanted = torch.from_numpy(labels[batch]).to(backbone.device)
                 # summed, so that each example has the gradient of its own loss
                 loss = torch.nn.functional.cross_entropy(logits, wanted, reduction="sum")
-                outputs = [caught[j] for j in range(backbone.n_layers)]
                 for j, (output, gradient) in enumerate(zip(outputs, torch.autograd.grad(loss, outputs), strict=True)):
                     product = (output.detach() * gradient).view(len(batch), -1, backbone.n_heads, backbone.head_size)
                     total[j] += product.sum(dim=(1, 3)).abs().double().sum(dim=0).cpu()
@@ -51,18 +48,17 @@ def head_importance(
 
 
 def token_importance(backbone: Backbone, inputs: dict[str, Tensor], labels: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """One pass through the model: the scores r of a padded batch, and the states after every layer, both packed.
+    """One pass through the model: the scores r of a padded batch, and the states at every depth, both packed.
 
     r_l = || df(x, y)/de_l * e_l ||_2, scaled to a sum of one over each example; f is the probability of the true class y and
     e_l the word embedding of token l. The gradient of log f is the same up to that scale, and stays where f is near 1.
     """
-    base = backbone.model.base_model
-    words = base.embeddings.word_embeddings(inputs["input_ids"]).detach().requires_grad_()
+    words = backbone.word_embeddings(inputs["input_ids"]).detach().requires_grad_()
 
     def replace(module: Any, given: Any, output: Tensor) -> Tensor:
         return words
 
-    hook = base.embeddings.word_embeddings.register_forward_hook(replace)
+    hook = backbone.word_embeddings.register_forward_hook(replace)
     try:
         with torch.enable_grad():
             found = backbone.model(**inputs, output_hidden_states=True)
@@ -73,4 +69,4 @@ def token_importance(backbone: Backbone, inputs: dict[str, Tensor], labels: Tens
     mask = inputs["attention_mask"].bool()
     scores = (gradient * words).detach().double().norm(dim=2) * mask
     scores = scores / scores.sum(dim=1, keepdim=True).clamp_min(1e-300)
-    return scores[mask].float(), [states.detach()[mask] for states in found.hidden_states[1:]]
+    return scores[mask].float(), [states.detach()[mask] for states in found.hidden_states]

@@ -1,4 +1,4 @@
-"""A setting of the adaptive Transformer: three pruning thresholds and one for abstaining. Zero means: off."""
+"""A setting of the adaptive Transformer: three pruning thresholds, one for abstaining, and the precision. Zero means: off."""
 
 from __future__ import annotations
 
@@ -9,29 +9,34 @@ from numbers import Real
 from typing import Any
 
 from riskfront.errors import InvalidInputError
+from riskfront.transformers.backbones.precision import check_precision
 
-NAMES = ("tau_token", "tau_head", "tau_layer", "lambda")
+THRESHOLDS = ("tau_token", "tau_head", "tau_layer", "lambda")
+NAMES = (*THRESHOLDS, "precision")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Thresholds.
+    """Thresholds and precision.
 
     Args:
         tau_token: tokens whose predicted importance is below it leave for good, in [0, 1]; [CLS] stays.
         tau_head: attention heads whose importance is below it are gone, in [0, 1].
         tau_layer: an example leaves after the first layer whose entropy is below it; at least 0.
         abstain: no answer when the top probability is below it, in [0, 1]; called lambda in configs.
+        precision: of the layers' matrix products, "float32" or "int8".
     """
 
     tau_token: float = 0.0
     tau_head: float = 0.0
     tau_layer: float = 0.0
     abstain: float = 0.0
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
-        values: dict[str, Any] = dict(self.to_config())
-        for name, value in values.items():
+        check_precision(self.precision)
+        values = self.to_config()
+        for name, value in ((name, values[name]) for name in THRESHOLDS):
             number = isinstance(value, Real) and not isinstance(value, bool)
             if not number or not math.isfinite(value) or value < 0 or (name != "tau_layer" and value > 1):
                 allowed = "at least 0" if name == "tau_layer" else "from 0 to 1"
@@ -48,9 +53,13 @@ class Setting:
             return config
         unknown = config.keys() - set(NAMES)
         if unknown:
-            raise InvalidInputError(f"a setting has the thresholds {list(NAMES)}; got {sorted(unknown)}.")
+            raise InvalidInputError(
+                f"a setting has the thresholds {list(THRESHOLDS)} and a precision; got {sorted(unknown)}."
+            )
         return cls(**{"abstain" if name == "lambda" else name: value for name, value in config.items()})
 
-    def to_config(self) -> dict[str, float]:
+    def to_config(self) -> dict[str, Any]:
+        """As in a certificate; the precision where it is not the model's own."""
         values = asdict(self)
-        return {name: values["abstain" if name == "lambda" else name] for name in NAMES}
+        names = THRESHOLDS if self.precision == "float32" else NAMES
+        return {name: values["abstain" if name == "lambda" else name] for name in names}

@@ -6,15 +6,17 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from riskfront.errors import StoreError
+from riskfront.errors import RiskfrontError, StoreError
+from riskfront.runtime.files import make_usual
+from riskfront.runtime.temporary_folders import LOCK, scratch_folder
 
 Result = TypeVar("Result")
 ABOUT = "step.json"
+_CHECKPOINT = ".checkpoint"
 
 
 class Steps:
@@ -51,19 +53,37 @@ class Steps:
             self._say(f"{name}: done before")
             return load(target)
         self._say(f"{name} ...")
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=self.folder))
         try:
-            make(unfinished)
-            about = {"made_from": json.loads(identity), "sha256": sha256}
-            (unfinished / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-            shutil.rmtree(target, ignore_errors=True)
-            unfinished.chmod(0o755)
-            os.replace(unfinished, target)
+            with scratch_folder(self.folder, f".{name}.") as unfinished:
+                make(unfinished)
+                about = {"made_from": json.loads(identity), "sha256": sha256}
+                (unfinished / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+                _publish(unfinished, target)
         except OSError as error:
+            if isinstance(error, RiskfrontError):
+                raise
             raise StoreError(f"cannot write the step '{target}': {error.strerror or error}.") from error
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+        for old in self.folder.glob(f".{name}.*{_CHECKPOINT}"):
+            old.unlink(missing_ok=True)
         return load(target)
+
+    def checkpoint(self, name: str) -> Path:
+        """Where the step that is being made may keep how far it is. The file is removed when the step is done; that of a step
+        made from something else is never seen."""
+        return self.folder / f".{name}.{self._made[name][:16]}{_CHECKPOINT}"
+
+
+def _publish(unfinished: Path, target: Path) -> None:
+    """A finished folder takes its place, readable like any other."""
+    (unfinished / LOCK).unlink(missing_ok=True)
+    for path in unfinished.rglob("*"):
+        if path.is_file():
+            make_usual(path)
+    mask = os.umask(0)
+    os.umask(mask)
+    unfinished.chmod(0o777 & ~mask)
+    shutil.rmtree(target, ignore_errors=True)
+    os.replace(unfinished, target)
 
 
 def _is_done(target: Path, sha256: str) -> bool:

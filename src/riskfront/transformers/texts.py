@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from riskfront.arrays import IntArray
+from riskfront.arrays import BoolArray, IntArray
 from riskfront.errors import InvalidInputError, StoreError
+from riskfront.transformers.content import digests, places
+from riskfront.transformers.hugging_face_data import is_data_set, to_frame
 
 Label = int | float | str | bool
 TRAIN = ("train", "training")  # values of the column `split` that mean: the model may learn from this row
@@ -37,6 +41,11 @@ class LabelledTexts:
     def __len__(self) -> int:
         return len(self.first)
 
+    @cached_property
+    def contents(self) -> list[bytes]:
+        """What makes each text, or pair of texts, the same as another, wherever it stands."""
+        return digests(self.first, self.second)
+
     def reordered(self, classes: tuple[Label, ...]) -> LabelledTexts:
         """The same labels as positions in another order of the same classes."""
         place = np.array([classes.index(label) for label in self.classes], dtype=np.int64)
@@ -49,17 +58,27 @@ class LabelledTexts:
 
 @dataclass(frozen=True)
 class TextParts:
-    """Three parts that share no row: to learn from, to score heads and thresholds on, to calibrate and certify on."""
+    """Three parts that share no row: to learn from, to score heads and thresholds on, to calibrate and certify on.
+
+    Where riskfront drew the parts itself they share no text either, and `n_kept_together` rows to learn from went with a copy.
+    """
 
     train: LabelledTexts
     validation: LabelledTexts
     calibration: LabelledTexts
+    n_kept_together: int = 0
 
 
-def read_texts(source: str | os.PathLike[str] | pd.DataFrame) -> pd.DataFrame:
-    """A data frame from a file, a name of a Hugging Face data set, or a data frame itself."""
+def read_texts(source: str | os.PathLike[str] | pd.DataFrame | Any) -> pd.DataFrame:
+    """A data frame from a file, a Hugging Face data set (`Dataset`, `DatasetDict`, or a name), or a data frame itself."""
     if isinstance(source, pd.DataFrame):
         return source
+    if is_data_set(source):
+        return to_frame(source)
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidInputError(
+            f"data must be a file, a data frame or a data set of Hugging Face; got {type(source).__name__}."
+        )
     path = Path(source)
     if path.is_dir():
         raise StoreError(f"data must be a Parquet or CSV file; '{path}' is a folder.")
@@ -83,52 +102,80 @@ def split_texts(
     n_validation: int = 1000,
     n_calibration: int | None = None,
     calibration_fraction: float = 0.5,
+    learning: bool = True,
 ) -> TextParts:
-    """Rows to learn from and rows to calibrate on, drawn at random.
+    """Rows to learn from and rows to calibrate on, drawn at random, each by its own content: neither the order of the rows nor
+    rows that were added or dropped move any other row to another part.
 
     A column `split` decides where there is one: rows marked train are learnt from, all others are kept for calibration. Without
-    it, `calibration_fraction` of the rows are kept. Validation rows come out of those to learn from, at most a fifth of them.
+    it, about `calibration_fraction` of the texts are kept, with all their copies. Validation rows come out of those to learn
+    from, at most a fifth of them; out of the others only if nothing is to be learnt (`learning`) and no row is marked train.
     """
     texts = labelled_texts(frame)
-    order = np.random.Generator(np.random.PCG64([seed, 0x7E875])).permutation(len(texts))
-    if "split" in frame.columns:
-        marked = frame["split"].astype(str).str.lower().isin(TRAIN).to_numpy()
-        if marked.all() or not marked.any():
-            raise InvalidInputError(
-                "the column 'split' must mark some rows as 'train' and others not; got only "
-                f"{sorted(frame['split'].astype(str).unique())}. Leave the column out to split at random."
-            )
-        learn, keep = order[marked[order]], order[~marked[order]]
-    else:
-        n_keep = round(calibration_fraction * len(texts))
-        learn, keep = order[n_keep:], order[:n_keep]
-    n_validation = min(n_validation, len(learn) // 5)
+    place = places(texts.contents, seed)
+    order = np.lexsort((texts.labels, place))
+    kept = _kept_for_calibration(frame, learning) if "split" in frame.columns else place < calibration_fraction
+    learn, keep = order[~kept[order]], order[kept[order]]
+    n_validation = min(n_validation, len(learn if len(learn) or learning else keep) // 5)
+    if not len(learn) and not learning:
+        learn, keep = keep[:n_validation], keep[n_validation:]
     if n_validation < 1 or len(keep) < 2:
         raise InvalidInputError(
             f"there must be at least 5 rows to learn from and 2 to calibrate on; got {len(learn)} and {len(keep)}."
         )
     validation, learn = learn[:n_validation], learn[n_validation:]
-    parts = TextParts(texts.take(learn[:n_train]), texts.take(validation), texts.take(keep[:n_calibration]))
+    together = 0 if "split" in frame.columns else _with_copies(texts, np.concatenate([validation, learn]))
+    parts = TextParts(texts.take(learn[:n_train]), texts.take(validation), texts.take(keep[:n_calibration]), together)
     missing = [texts.classes[i] for i in sorted({*range(len(texts.classes))} - {*parts.train.labels.tolist()})]
-    if missing:
+    if missing and learning:
         raise InvalidInputError(
             f"every class must be among the {len(parts.train)} rows to learn from; {missing} are not. Give more rows."
         )
     return parts
 
 
+def _kept_for_calibration(frame: pd.DataFrame, learning: bool) -> BoolArray:
+    """(rows,): False where the column `split` says train."""
+    kept = ~frame["split"].astype(str).str.lower().isin(TRAIN).to_numpy()
+    if not kept.any() or (learning and kept.all()):
+        raise InvalidInputError(
+            "the column 'split' must mark some rows as 'train' and others not; got only "
+            f"{sorted(frame['split'].astype(str).unique())}. Leave the column out to split at random."
+        )
+    return np.asarray(kept, dtype=bool)
+
+
+def _with_copies(texts: LabelledTexts, rows: IntArray) -> int:
+    """How many of these rows have a text that another of them has."""
+    counts = Counter(texts.contents[i] for i in rows)
+    return sum(count for count in counts.values() if count > 1)
+
+
 def labelled_texts(frame: pd.DataFrame) -> LabelledTexts:
     """The columns text, or text_a and text_b, and label, checked."""
     if "label" not in frame.columns:
         raise InvalidInputError(f"data must have a column 'label'; the columns are {list(frame.columns)}.")
+    first, second = _one_or_two(frame)
+    classes, labels = _labels(frame["label"])
+    return LabelledTexts(first, second, labels, classes)
+
+
+def contents_learnt_from(source: str | os.PathLike[str] | pd.DataFrame) -> list[bytes]:
+    """The contents of the rows marked train, or of all rows where none is marked; labels are not needed."""
+    frame = read_texts(source)
+    if "split" in frame.columns:
+        marked = frame["split"].astype(str).str.lower().isin(TRAIN)
+        frame = frame[marked] if marked.any() else frame
+    return digests(*_one_or_two(frame))
+
+
+def _one_or_two(frame: pd.DataFrame) -> tuple[list[str], list[str] | None]:
     pair = {"text_a", "text_b"} <= set(frame.columns)
     if not pair and "text" not in frame.columns:
         raise InvalidInputError(
             f"data must have a column 'text', or two, 'text_a' and 'text_b'; the columns are {list(frame.columns)}."
         )
-    first = _texts(frame, "text_a" if pair else "text")
-    classes, labels = _labels(frame["label"])
-    return LabelledTexts(first, _texts(frame, "text_b") if pair else None, labels, classes)
+    return _texts(frame, "text_a" if pair else "text"), _texts(frame, "text_b") if pair else None
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
@@ -195,4 +242,4 @@ def _from_hub(name: str) -> pd.DataFrame:
         found = load_dataset(name)
     except Exception as error:
         raise StoreError(f"'{name}' is no file, and no Hugging Face data set could be read ({error}).") from error
-    return pd.concat([part.to_pandas().assign(split=split) for split, part in found.items()], ignore_index=True)
+    return to_frame(found)

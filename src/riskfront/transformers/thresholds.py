@@ -1,4 +1,4 @@
-"""The settings to choose from: 18 head, 20 token and 18 exit thresholds as in the paper, laid out by validation data."""
+"""The settings to choose from: head and token thresholds as in the paper, many for exits, laid out by validation data."""
 
 from __future__ import annotations
 
@@ -21,18 +21,22 @@ ABSTAIN = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Values of each threshold, rising from 0, which is off."""
+    """Values of each threshold, rising from 0, which is off, and the precisions."""
 
     tau_head: tuple[float, ...]
     tau_token: tuple[float, ...]
     tau_layer: tuple[float, ...]
     abstain: tuple[float, ...] = (0.0,)
+    precision: tuple[str, ...] = ("float32",)
 
     @property
     def space(self) -> Space:
         """Exit and abstention thresholds change fastest on the grid: they are free once a pass is made."""
+        dimensions: dict[str, Choice] = {}
+        if self.precision != ("float32",):
+            dimensions["precision"] = Choice(list(self.precision))
         values = {"tau_head": self.tau_head, "tau_token": self.tau_token, "tau_layer": self.tau_layer}
-        dimensions = {name: Choice(list(found)) for name, found in values.items()}
+        dimensions |= {name: Choice(list(found)) for name, found in values.items()}
         if len(self.abstain) > 1:
             dimensions["lambda"] = Choice(list(self.abstain))
         return Space.from_dict(dimensions)
@@ -44,15 +48,17 @@ def make_thresholds(
     *,
     n_head: int = 18,
     n_token: int = 20,
-    n_layer: int = 18,
+    n_layer: int = 120,
     abstain: Sequence[float] = (0.0,),
+    precision: Sequence[str] = ("float32",),
     batch_size: int = 32,
 ) -> Thresholds:
     """Thresholds for these validation examples.
 
     All are quantiles, so that each drops about as many more heads, tokens or layers as the one before. The depth at which an
-    example leaves is one more than the number of layers up to which no entropy was below the threshold; exit thresholds are
-    therefore quantiles of the lowest entropy so far, and the last is above every entropy: all leave after the first layer.
+    example leaves is the number of exits at which no entropy so far was below the threshold; exit thresholds are therefore
+    quantiles of the lowest entropy so far, and the last is above every entropy: all leave at the first exit. They cost no pass
+    through the model, so there are many.
     Scores sum to one over the tokens left, so they rise as tokens leave: a third of the token thresholds lie in the upper
     tail of the scores that validation examples have when nothing is pruned.
     """
@@ -64,7 +70,7 @@ def make_thresholds(
     if n_layer > 1:
         layer = [*quantiles(lowest.ravel(), n_layer - 1), 1.001 * math.log(network.backbone.n_classes)]
     head, token = quantiles(network.head_scores.ravel(), n_head), token_thresholds(scores, n_token)
-    return Thresholds(_rounded(head), _rounded(token), _rounded(layer), tuple(abstain))
+    return Thresholds(_rounded(head), _rounded(token), _rounded(layer), tuple(abstain), tuple(precision))
 
 
 def quantiles(scores: Array, n: int) -> list[float]:
@@ -82,22 +88,28 @@ def token_thresholds(scores: Array, n: int) -> list[float]:
 
 @torch.inference_mode()
 def scores_and_entropies(network: Network, tokens: Tokens, batch_size: int = 32) -> tuple[Array, Array]:
-    """Nothing pruned: the scores of all tokens but [CLS], and the lowest entropy up to each layer, (examples, layers - 1)."""
+    """Nothing pruned: the scores of all tokens but [CLS], and the lowest entropy up to each exit, (examples, exits)."""
     layers = network.layers(network.kept_heads(0.0))
     scores, lowest = [], []
     for batch in tokens.batches(batch_size):
-        walk = Walk(network, layers, tokens.padded(batch, network.backbone.device), exits=True, prunes=True)
+        inputs, texts = (
+            tokens.padded(batch, network.backbone.device),
+            tokens.packed_texts(batch, network.backbone.device),
+        )
+        walk = Walk(network, layers, inputs, texts, exits=True, prunes=True)
         entropies = []
-        for _ in range(len(layers) - 1):
+        while walk.depth < len(layers):
+            if walk.at_exit:
+                entropies.append(entropy(walk.probabilities().float()).cpu().numpy())
+            if walk.at_predictor:
+                inner = torch.ones(len(walk.batch.states), dtype=torch.bool)
+                inner[walk.batch.starts.cpu()] = False
+                scores.append(walk.importance().cpu()[inner].numpy())
             walk.step()
-            inner = torch.ones(len(walk.batch.states), dtype=torch.bool)
-            inner[walk.batch.starts.cpu()] = False
-            scores.append(walk.importance().cpu()[inner].numpy())
-            entropies.append(entropy(walk.probabilities().float()).cpu().numpy())
         lowest.append(np.minimum.accumulate(np.stack(entropies, axis=1), axis=1))
     return np.concatenate(scores), np.concatenate(lowest)
 
 
 def _rounded(values: Sequence[float]) -> tuple[float, ...]:
-    """Four digits, so that people can read them; without repetitions."""
-    return tuple(sorted({float(f"{value:.4g}") for value in values}))
+    """Five digits, so that people can read them; without repetitions."""
+    return tuple(sorted({float(f"{value:.5g}") for value in values}))

@@ -13,6 +13,7 @@ import torch
 
 from riskfront.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
+from riskfront.transformers.exits.pooling import FIRST, SECOND, SPECIAL
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,14 @@ class Tokens:
         ids: of each example, (length,), with the special tokens, [CLS] first.
         types: of each example, (length,), 0 for the first text and 1 for the second; None for models without.
         padding: the number of the padding token.
+        texts: of each example, (length,), 1 and 2 for tokens of the first and of the second text, 0 for special ones; by
+            default every token but [CLS] is of the text that its type says.
     """
 
     ids: Sequence[Array]
     types: Sequence[Array] | None
     padding: int
+    texts: Sequence[Array] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -39,14 +43,32 @@ class Tokens:
     @property
     def fingerprint(self) -> str:
         digest = hashlib.sha256(str(self.padding).encode())
-        for part in (self.ids, self.types or ()):
+        for part in (self.ids, self.types or (), self.texts or ()):
             for values in part:
                 digest.update(np.asarray(values, dtype=np.int32).tobytes() + b"|")
         return digest.hexdigest()
 
     def take(self, positions: IntArray) -> Tokens:
-        types = None if self.types is None else [self.types[i] for i in positions]
-        return Tokens([self.ids[i] for i in positions], types, self.padding)
+        types, texts = (None if part is None else [part[i] for i in positions] for part in (self.types, self.texts))
+        return Tokens([self.ids[i] for i in positions], types, self.padding, texts)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether there is a second text anywhere."""
+        return any((self._texts_of(i) == SECOND).any() for i in range(len(self)))
+
+    def packed_texts(self, positions: IntArray, device: torch.device | str = "cpu") -> torch.Tensor:
+        """(tokens,): which text each token of these examples is of, one example after the other."""
+        return torch.from_numpy(np.concatenate([self._texts_of(i) for i in positions])).to(device)
+
+    def _texts_of(self, i: int) -> Array:
+        if self.texts is not None:
+            return np.asarray(self.texts[i], dtype=np.int8)
+        found = np.full(len(self.ids[i]), FIRST, dtype=np.int8)
+        if self.types is not None:
+            found[np.asarray(self.types[i]) > 0] = SECOND
+        found[0] = SPECIAL
+        return found
 
     def padded(self, positions: IntArray, device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
         """The inputs of a Hugging Face model for these examples."""
@@ -131,4 +153,20 @@ def tokenize(tokenizer: Any, texts: Sequence[str] | Sequence[tuple[str, str]], m
     types = found.get("token_type_ids")
     types = None if types is None else [np.asarray(values, dtype=np.int8) for values in types]
     padding = tokenizer.pad_token_id
-    return Tokens(ids, types, 0 if padding is None else padding)
+    return Tokens(ids, types, 0 if padding is None else padding, _texts(tokenizer, found, ids, pairs))
+
+
+def _texts(tokenizer: Any, found: Any, ids: list[Array], pairs: bool) -> list[Array]:
+    """Which text each token is of. Fast tokenizers know; of others, the first separator ends the first text."""
+    if getattr(found, "is_fast", False):
+        of_none = {None: SPECIAL, 0: FIRST, 1: SECOND}
+        return [np.array([of_none[n] for n in found.sequence_ids(i)], dtype=np.int8) for i in range(len(ids))]
+    texts = []
+    for values in ids:
+        here = np.full(len(values), FIRST, dtype=np.int8)
+        ends = np.flatnonzero(values == tokenizer.sep_token_id)
+        if pairs and len(ends):
+            here[ends[0] :] = SECOND
+        here[np.isin(values, tokenizer.all_special_ids)] = SPECIAL
+        texts.append(here)
+    return texts

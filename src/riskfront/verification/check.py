@@ -12,7 +12,7 @@ from riskfront.arrays import FloatArray, IntArray
 from riskfront.calibration.certificate import Certificate
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence, LimitTest
-from riskfront.losses.contents import content_digests, own_order
+from riskfront.losses.contents import content_digests, laid_out, own_order
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import is_number, plain
 from riskfront.problems.problem import Problem
@@ -79,7 +79,7 @@ def check(certificate: Certificate, data: Data, *, delta: float | None = None) -
     rows = np.array(list(dict.fromkeys([row, *references])), dtype=np.int64)
     # bets must not depend on the order in which examples came
     contents = content_digests(table, rows, table.loss_names, table.group_names)
-    own = table.laid_out(rows, own_order(contents))
+    own = laid_out(table, rows, own_order(contents))
     tests = Evidence(problem, own).tests
     several = sum(own.means(test.limit.term, np.array([0])).shape[1] for test in tests)
     found = pd.DataFrame([one for test in tests for one in _judged(test, own, level, several)])
