@@ -12,17 +12,16 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import Backbone, Tokens
-from riskfront.transformers.backbone import Packed
+from riskfront.transformers import Backbone, Layout, Tokens
 from riskfront.transformers.backbones import FAMILIES
 from riskfront.transformers.backbones import deberta as deberta_family
+from riskfront.transformers.backbones.backbone import Packed
 from riskfront.transformers.backbones.bert import Bert
 from riskfront.transformers.backbones.deberta import DebertaV2, DisentangledAttention, distance_rows
 from riskfront.transformers.backbones.layer import PlainAttention
 from riskfront.transformers.backbones.modernbert import ModernBert, RotaryAttention
 from riskfront.transformers.backbones.mpnet import DistanceAttention, MPNet
-from riskfront.transformers.cost import Sizes, embedding_flops, layer_flops
-from riskfront.transformers.exits.layout import Layout
+from riskfront.transformers.pruning.cost import Sizes, embedding_flops, layer_flops
 from tests.support.transformer_families import CASES, Case
 
 pytestmark = [
@@ -195,7 +194,9 @@ def products(query: Any, key: Any, value: Any, attn_mask: Any = None, scale: flo
 @torch.no_grad()
 def test_costs_are_what_torch_counts(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     b = opened(case)
-    sizes = Sizes(b.n_layers, b.n_heads, b.head_size, b.width, b.inner_width, b.n_classes, Layout(), b.extras)
+    sizes = Sizes(
+        b.n_layers, b.n_heads, b.head_size, b.width, b.inner_width, b.n_classes, layout=Layout(), extras=b.extras
+    )
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", products)
     layers = b.layers(HEADS)
     for length in (2, 31):

@@ -116,7 +116,7 @@ class Certificate:
 
     @property
     def searched(self) -> list[dict[str, Any]] | None:
-        """The settings that were planned over, in their order, which ties on the front depend on; None without opt data."""
+        """The settings that were planned over, in their order, which breaks ties; None without planning examples."""
         if self.explored is None:
             return None
         columns = [self.explored[column] for column in self.setting_columns.values()]

@@ -55,7 +55,7 @@ def notes_of(data: Data) -> tuple[str, ...]:
         from riskfront.stores.store import LossStore  # needs the extra "store"
 
         data = LossStore(data)
-    return tuple(getattr(data, "notes", ()))
+    return () if isinstance(data, type) else tuple(getattr(data, "notes", ()))
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:

@@ -18,9 +18,9 @@ from riskfront.runtime.files import written_whole
 from riskfront.spaces.dimensions import Choice
 from riskfront.spaces.space import Config, Space
 from riskfront.transformers.classifier import AdaptiveClassifier
-from riskfront.transformers.execution.latency import Clock, clocks_of
-from riskfront.transformers.tokens import Tokens
-from riskfront.transformers.trace import PruningTrace
+from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.pruning.latency import Clock, clocks_of
+from riskfront.transformers.pruning.trace import PruningTrace
 from riskfront.tuning.tuning import tune
 
 TRACES = "traces"
