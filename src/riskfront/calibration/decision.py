@@ -10,6 +10,7 @@ from riskfront.arrays import BoolArray, FloatArray, IntArray
 from riskfront.evidence.evidence import Evidence
 from riskfront.methods import Plan
 from riskfront.statistics import fronts
+from riskfront.statistics.procedures import aims
 
 _FIRST_CHUNK = 32
 
@@ -39,7 +40,8 @@ def decide(plan: Plan, evidence: Evidence) -> Decision:
         p_values = _until_first_failure(evidence, rows, delta)
         rows = rows[: len(p_values)]
     else:
-        p_values = evidence.p_values(rows)
+        # bets aim at the level that each setting will be judged at, as far as it is known before the data are
+        p_values = evidence.p_values(rows, aims(plan.procedure, len(rows), delta) if evidence.bets else None)
     combined = p_values.max(axis=1)
     levels = plan.procedure.levels(combined, delta)
     certified = combined <= levels  # what a level means; never true where it is nan
@@ -61,7 +63,7 @@ def _until_first_failure(evidence: Evidence, rows: IntArray, delta: float) -> Fl
     # sums are read for all at once; bets and evaluations are paid for one by one, so they grow with success
     start, size = 0, at_once or (_FIRST_CHUNK if evidence.is_costly else len(rows))
     while start < len(rows):
-        chunk = evidence.p_values(rows[start : start + size])
+        chunk = evidence.p_values(rows[start : start + size], np.full(len(rows[start : start + size]), delta))
         failed = np.flatnonzero(~(chunk.max(axis=1) <= delta))
         if failed.size:
             found.append(chunk[: failed[0] + 1])
