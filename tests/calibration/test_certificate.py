@@ -32,7 +32,8 @@ def test_the_contract(certificate: rf.Certificate) -> None:
     assert certificate.chosen[["a", "b"]].to_dict("records") == [certificate.config]
     assert len(certificate.certified) == certificate.tested["certified"].sum()
     assert certificate.guaranteed
-    assert (certificate.n_opt, certificate.n_test) == (240, 560)
+    assert certificate.n_opt == round(800 * certificate.parameters["opt_fraction"])
+    assert certificate.n_opt + certificate.n_test == 800
     assert certificate.seed == 3
     assert certificate.data_sha256 == TABLE.sha256
     assert certificate.version == rf.__version__

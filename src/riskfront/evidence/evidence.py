@@ -18,6 +18,7 @@ from riskfront.problems.problem import Problem
 from riskfront.statistics import p_values
 
 _DIGITS = 12  # estimates that differ by rounding alone are ties; a front must not depend on the order of summation
+_ROUNDING = 1e-9  # a mean above its limit by less is at its limit
 _BETS_AT_ONCE = 1 << 22  # losses that are turned into floats at a time
 
 
@@ -112,7 +113,10 @@ class LimitTest:
 
     def sums(self, table: LossTable, rows: IntArray | None) -> Totals:
         """Examples, (settings or 1, groups), and summed badness, (settings, groups); whole numbers for 0/1 losses."""
-        raw = table.totals(self.limit.term, rows)
+        return self.as_badness(table.totals(self.limit.term, rows), table.n_examples)
+
+    def as_badness(self, raw: Totals, n_examples: int) -> Totals:
+        """Sums of losses over ``n_examples`` as sums of badness."""
         n, total = raw.n, raw.total
         if (self.low, self.high) == (0, 1):
             total = total if self.limit.at_least is None else n - total
@@ -123,7 +127,7 @@ class LimitTest:
         if total.dtype.kind == "f":  # rounding may leave the range that every p-value relies on
             total = np.clip(total, 0.0, n)
         if self.limit.padded:
-            everyone = np.full_like(n, table.n_examples)
+            everyone = np.full_like(n, n_examples)
             return Totals(everyone, total + self.alpha * (everyone - n))
         return Totals(n, total)
 
@@ -143,7 +147,11 @@ class LimitTest:
         if self.p_value != "betting":
             sums = self.sums(table, rows)
             found = p_values.of_sums(self.p_value, sums.total, sums.n, self.alpha)
-            return found if self._as_first_released else np.where(sums.total > self.alpha * sums.n, 1.0, found)
+            return (
+                found
+                if self._as_first_released
+                else np.where(sums.total > (self.alpha + _ROUNDING) * sums.n, 1.0, found)
+            )
         levels = np.full(len(rows), self.delta) if aims is None else aims
         step = max(1, _BETS_AT_ONCE // max(1, table.n_examples))
         starts = range(0, len(rows), step) or range(1)
@@ -170,7 +178,7 @@ class LimitTest:
         if self._as_first_released:
             return p_values.betting_fixed(losses, against, self.delta, kept)
         counted = np.ones((1, losses.shape[1]), dtype=bool) if kept is None else kept
-        hopeful = np.flatnonzero(losses.sum(axis=1, where=counted) <= against * counted.sum(axis=1))
+        hopeful = np.flatnonzero(losses.sum(axis=1, where=counted) <= (against + _ROUNDING) * counted.sum(axis=1))
         found = np.ones(len(losses))
         if kept is not None and len(kept) > 1:
             kept = kept[hopeful]

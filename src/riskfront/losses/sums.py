@@ -22,19 +22,21 @@ _EXACT_SINGLE = 1 << 24  # every count below this is exact in single precision
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What is averaged (a loss, or whether it exceeds ``above``), and over which examples: in each group, given a condition."""
+    """What is averaged (a loss, its square, or whether it exceeds ``above``), and over which examples: in each group, given a
+    condition."""
 
     loss: str
     per: str | None = None
     given: str | None = None
     above: float | None = None
+    squared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Sums of one term: ``n`` examples, (settings or 1, groups), and their ``total``, (settings, groups), integer for 0/1."""
 
-    n: IntArray
+    n: Array
     total: Array
 
     def means(self) -> FloatArray:
@@ -46,6 +48,10 @@ class Totals:
 
     def at(self, rows: IntArray) -> Totals:
         return Totals(self.n if len(self.n) == 1 else self.n[rows], self.total[rows])
+
+    def __add__(self, other: Totals) -> Totals:
+        """The sums over the examples of both."""
+        return Totals(self.n + other.n, self.total + other.total)
 
     @classmethod
     def stack(cls, parts: Sequence[Totals], *, same_n: bool) -> Totals:

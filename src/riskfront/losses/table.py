@@ -207,6 +207,20 @@ class LossTable:
             table._sums = sums
         return tables
 
+    def joined_with(self, other: LossTable) -> LossTable:
+        """All examples of two parts of one table that share none: its sums are theirs, added up."""
+        mine, others = (
+            positions(
+                np.arange(t.n_examples) if t._sample.examples is None else t._sample.examples,
+                t._sample.n_stored,
+                "example",
+            )
+            for t in (self, other)
+        )
+        whole = self._part(replace(self._sample, examples=np.concatenate([mine, others])))
+        whole._sums = KnownSums(whole._sample, parts=[self._sums, other._sums])
+        return whole
+
     def select(self, rows: npt.ArrayLike) -> LossTable:
         """The table of these settings only, by position or by mask."""
         chosen = positions(rows, self.n_configs, "setting")
@@ -256,6 +270,10 @@ class LossTable:
     def totals(self, term: Term, rows: IntArray | None = None) -> Totals:
         """The sums of a term for all settings, or for the given rows."""
         return self._sums.totals(term, rows)
+
+    def halves(self, term: Term) -> tuple[Totals, Totals]:
+        """The sums of a term for all settings over every other example, and over the rest."""
+        return self._sums.halves(term)
 
     @staticmethod
     def read_together(parts: Sequence[LossTable], term: Term, rows: IntArray) -> None:

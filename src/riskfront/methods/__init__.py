@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from riskfront.errors import InvalidInputError
@@ -9,7 +10,7 @@ from riskfront.losses.values import known
 from riskfront.methods.all_settings import AlphaConstrained, AlphaDeltaConstrained, BonferroniTesting, HolmTesting
 from riskfront.methods.grids import SGT, Fallback, LowRiskPath
 from riskfront.methods.pareto_testing import ParetoTesting
-from riskfront.methods.plan import Method, Plan, parameters
+from riskfront.methods.plan import Method, Plan, parameters, settled
 from riskfront.methods.sequences import ConstrainedPath, SplitFST
 
 #: name -> method, in the order in which tables list them
@@ -45,6 +46,13 @@ def make_method(method: str | Method, **options: Any) -> Method:
         ) from None
 
 
+def make_again(name: str, recorded: Mapping[str, Any]) -> Method:
+    """The method that a certificate names, with the parameters that it recorded; those that it did not know yet then get
+    the value that does what was done then."""
+    before = getattr(METHODS[known(name, METHODS, "method")], "before", {})
+    return make_method(name, **{**before, **recorded})
+
+
 __all__ = [
     "METHODS",
     "SGT",
@@ -59,6 +67,8 @@ __all__ = [
     "ParetoTesting",
     "Plan",
     "SplitFST",
+    "make_again",
     "make_method",
     "parameters",
+    "settled",
 ]

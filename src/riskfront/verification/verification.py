@@ -13,7 +13,7 @@ from riskfront.errors import InvalidInputError, StoreError
 from riskfront.evaluation.outcome import Outcome
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import plain
-from riskfront.methods import make_method
+from riskfront.methods import make_again
 from riskfront.reading.sources import Data, as_table, is_store
 from riskfront.runtime.progress import ProgressBar
 from riskfront.spaces.space import Config
@@ -43,7 +43,7 @@ def verify(certificate: Certificate, data: Data) -> list[str]:
         table.check()
         if table.sha256 != certificate.data_sha256:
             return [f"the data differ: SHA-256 {table.sha256[:16]}... instead of {certificate.data_sha256[:16]}..."]
-        method = make_method(certificate.method, **certificate.parameters)
+        method = make_again(certificate.method, certificate.parameters)
         again = calibrate(table, certificate.problem, method=method, seed=certificate.seed)
     recomputed, claimed = again.to_dict(), certificate.to_dict()
     return [
@@ -87,7 +87,7 @@ def _tuned_again(certificate: Certificate, url: str) -> Certificate:
     opt_rows, test_rows = LossStore(f"{url}/opt"), LossStore(f"{url}/test")
     opt = opt_rows.table(configs, bounds=_bounds(certificate))
     opt.check()
-    plan = make_method(certificate.method, **certificate.parameters).plan(opt, certificate.problem)
+    plan = make_again(certificate.method, certificate.parameters).plan(opt, certificate.problem)
     bar = ProgressBar("verifying", len(plan), 0, False)
     test = Part(None, test_rows.groups(), test_rows)
     return certify_along(plan, configs, test, certificate.problem, _Nobody(url), bar)
