@@ -13,6 +13,7 @@ from riskfront.errors import (
     NotCertifiedError,
     NotCertifiedWarning,
     RiskfrontError,
+    SpentExamplesError,
     StoreError,
 )
 from riskfront.losses.table import LossTable
@@ -63,6 +64,7 @@ __all__ = [
     "RiskControlledEstimator",
     "RiskfrontError",
     "Space",
+    "SpentExamplesError",
     "SplitFST",
     "StoreError",
     "__version__",

@@ -2,7 +2,8 @@
 
 RiskfrontError
 ├── InvalidInputError (ValueError)     something given to riskfront cannot be used
-│   └── EvaluationError                the user's function failed, or returned something that is no loss
+│   ├── EvaluationError                the user's function failed, or returned something that is no loss
+│   └── SpentExamplesError             testing examples have answered another question already
 ├── NotCertifiedError (LookupError)    a setting was asked for and none was certified
 ├── MissingExtraError (ImportError)    an optional dependency is not installed
 └── StoreError (OSError)               a file or store cannot be read, written or continued
@@ -42,6 +43,10 @@ class EvaluationError(InvalidInputError):
         self.evaluated: Any = None
         self.in_store = False
         self.can_skip = False
+
+
+class SpentExamplesError(InvalidInputError):
+    """Testing examples are spent by the first question they answer."""
 
 
 class NotCertifiedError(RiskfrontError, LookupError):

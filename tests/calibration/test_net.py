@@ -99,7 +99,7 @@ def test_what_the_net_caught_is_shown_as_it_saw_it() -> None:
     assert rf.Certificate.from_dict(found.to_dict()).to_dict() == found.to_dict()
 
 
-def null_trials(method: rf.ParetoTesting, trials: int, p_value: str = "auto", *, continuous: bool = False) -> int:
+def null_trials(method: rf.ParetoTesting, trials: int, *, continuous: bool = False) -> int:
     """Trials in which anything was certified, of 40 settings that all break the limit by a hair."""
     rng, n = np.random.default_rng(7), 4000
     ranks = np.argsort(rng.random((40, n)), axis=1)
@@ -112,7 +112,7 @@ def null_trials(method: rf.ParetoTesting, trials: int, p_value: str = "auto", *,
         {"error": error, "cost": np.ones((40, n))},
         bounds={"error": (0, max(1, error.max()))} if continuous else None,
     )
-    problem = rf.Problem([rf.Limit("error", at_most=0.1, p_value=p_value)], ["cost"])
+    problem = rf.Problem([rf.Limit("error", at_most=0.1)], ["cost"])
     found = rf.experiment.run(table, problem, methods=[method], trials=trials, calibration=150, replace=True)
     return int(found["any_violated"].sum())
 
@@ -133,7 +133,7 @@ def test_a_net_that_forgets_its_share_is_caught(monkeypatch: pytest.MonkeyPatch)
         return path if path.certified.any() else net
 
     monkeypatch.setattr("riskfront.experiments.repeated_splits.decide", forgetful)
-    assert too_many(null_trials(rf.ParetoTesting(net=0.5), 2000, "betting"), 2000, 0.1)
+    assert too_many(null_trials(rf.ParetoTesting(net=0.5), 2000), 2000, 0.1)
 
 
 @pytest.mark.parametrize("net", [-0.1, 1.0, 1.5])

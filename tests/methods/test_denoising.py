@@ -70,7 +70,7 @@ def test_smoothing_sees_planning_examples_only() -> None:
     table, _ = grid_table(400)
     method = rf.ParetoTesting()
     other = grid_table(400, seed=9)[0]
-    opt, test = table.split(method.opt_fraction, seed=3)
+    opt, _ = table.split(method.opt_fraction, seed=3)
     in_opt = np.isin(np.arange(400), opt._sample.examples)
     error = np.where(in_opt, table.losses("error"), other.losses("error"))
     exchanged = rf.LossTable(table.configs, {"error": error, "cost": table.losses("cost")})

@@ -109,7 +109,10 @@ def test_eq_constrained_opt_eps_all() -> None:
         below = [row for row in front if Evidence(EXACT, opt).excess()[row] < 0]
         assert path == below
         key = {
-            tuple(point) for point in Evidence(two, opt).objectives(rf.ParetoTesting.as_in_the_paper(prune=False).plan(opt, two).rows)
+            tuple(point)
+            for point in Evidence(two, opt).objectives(
+                rf.ParetoTesting.as_in_the_paper(prune=False).plan(opt, two).rows
+            )
         }
         assert {
             tuple(point) for point in Evidence(two, opt).objectives(rf.ConstrainedPath().plan(opt, two).rows)

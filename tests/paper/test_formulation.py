@@ -91,7 +91,7 @@ def test_algorithm_pareto_testing(seed: int, free: tuple[str, ...]) -> None:
     """Algorithm 1 as a plain loop against calibrate."""
     table = random_table(seed, n=300)
     problem = rf.Problem(PROBLEM.limits, list(free), delta=0.1)
-    certificate = rf.calibrate(table, problem, method=rf.ParetoTesting.as_in_the_paper(opt_fraction=0.5, prune=False), seed=seed)
+    certificate = rf.calibrate(table, problem, method=rf.ParetoTesting.as_in_the_paper(prune=False), seed=seed)
 
     opt, testing = table.split(0.5, seed=seed)
     # OPTIMIZATION: front of all c + k empirical objectives, ordered by p_opt from low to high

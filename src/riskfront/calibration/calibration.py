@@ -13,8 +13,10 @@ from riskfront.arrays import Array, FloatArray, IntArray
 from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.decision import Decision, decide
 from riskfront.calibration.diagnosis import diagnose
+from riskfront.calibration.looks import ASKED, Look
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
+from riskfront.losses.contents import content_digests, contents_digest, own_order
 from riskfront.losses.table import LossTable
 from riskfront.methods import Method, Plan, make_method, parameters, settled
 from riskfront.problems.problem import Problem
@@ -24,6 +26,9 @@ from riskfront.version import __version__
 
 def calibrate(table: Data, problem: Problem, *, method: str | Method = "pareto-testing", seed: int = 0) -> Certificate:
     """Split the examples, plan on one part, test on the other, and certify.
+
+    Calibrate once. Another seed, limit or method on the same examples is another question to them, and to keep the answer one
+    likes best is not covered by the guarantee: the certificate lists what else this process asked of the same table.
 
     Args:
         table: the losses of all settings: a LossTable, a LossStore, or the path of a file or store.
@@ -36,27 +41,41 @@ def calibrate(table: Data, problem: Problem, *, method: str | Method = "pareto-t
     opt, test = table.split(chosen.opt_fraction, seed=seed)
     plan = chosen.plan(opt, problem)
     everything = opt.joined_with(test) if plan.net > 0 else None
-    return replace(_certificate(plan, test, problem, everything), seed=seed, data_sha256=table.sha256)
+    look = Look.of(problem, chosen.name, parameters(chosen), decided_by=seed, said=f"seed {seed}")
+    earlier = ASKED.before(table.sha256, look)
+    certificate = _certificate(plan, test, problem, everything)
+    return replace(certificate, seed=seed, data_sha256=table.sha256, earlier_looks=earlier)
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
-    """Test the settings of a plan on data that had no part in making it.
+    """Test the settings of a plan on examples that had no part in making it.
+
+    The order of the examples does not matter: those that ``table.split`` did not put into random order are put into one that
+    rests on their contents and on nothing else.
 
     Args:
         plan: from ``method.plan(opt, problem)``.
-        test: losses of at least the planned settings on the test examples.
+        test: losses of at least the planned settings on the testing examples. Examples that the plan was made of, by
+            position or by content, are refused.
         problem: the same problem.
     """
     if test.n_examples == 0:
         raise InvalidInputError("testing needs at least one example; the test part has none.")
-    if plan.method.opt_fraction > 0 and test.shares_examples(plan.opt):
+    if plan.method.opt_fraction > 0 and test.at_once is None and test.shares_examples(plan.opt):
         raise InvalidInputError(
-            "the test examples must have had no part in the plan; some of them are opt examples too. "
-            "Split the table first: opt, test = table.split(method.opt_fraction)."
+            "the testing examples must have had no part in the plan; some of them are planning examples too, or have the very "
+            "same losses and groups. Split one table: opt, test = table.split(method.opt_fraction)."
         )
-    certificate = _certificate(plan, test, problem)
-    # losses that are evaluated on demand stay unevaluated where no test needed them
-    return certificate if test.at_once is not None else replace(certificate, data_sha256=test.sha256)
+    if test.at_once is not None:  # evaluated on demand: what no test needed stays unevaluated
+        return _certificate(plan, test, problem)
+    if test.in_own_order or len(plan) == 0:
+        return replace(_certificate(plan, test, problem), data_sha256=test.sha256)
+    rows = plan.rows_in(test)
+    # all settings tell examples apart, so that a p-value does not depend on the plan; a store is read along the plan only
+    told_apart = rows if test.is_lazy else np.arange(test.n_configs)
+    contents = content_digests(test, told_apart, test.loss_names, test.group_names)
+    certificate = _certificate(plan, test.laid_out(rows, own_order(contents)), problem)
+    return replace(certificate, data_sha256=contents_digest(test, told_apart, contents))
 
 
 def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: LossTable | None = None) -> Certificate:

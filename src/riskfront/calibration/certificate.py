@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from riskfront.calibration.looks import Look, delta_of_all
 from riskfront.calibration.mixture import mixture_weights
 from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
 from riskfront.losses.values import plain
@@ -39,7 +40,9 @@ class Certificate:
         version: of riskfront.
         setting_columns: setting name -> its column in the data frames.
         path: the whole testing path, one row a tested setting: the setting, the empirical value of each limit and objective
-            on test data, p-values, the level, and whether it was certified and chosen. Chosen rows are ranked from 1.
+            on test data, p-values, the level, the arm that judged it ("path", the plan on test examples, or "net", the test of
+            all settings on all examples; only those that it certified), and whether it was certified and chosen. Chosen
+            rows are ranked from 1.
         bounds: one row for each chosen setting, limit and group: examples, empirical risk, an upper confidence bound (the
             strictest limit the setting would still have passed, at the level at which it was tested), limit and margin. Each
             bound is for its setting, limit and group alone; what holds for all of them together are the limits.
@@ -47,6 +50,8 @@ class Certificate:
         source: how the command line read the table, so that ``verify`` can read it in the same way; None elsewhere.
         explored: opt-data estimates of every setting; None when the method used no opt data.
         diagnosis: why nothing was certified and what would help; None when something was.
+        earlier_looks: other questions that the same testing examples had answered before, as far as is known. To choose among
+            their answers is not covered, unless their deltas count: then the verdict states what is left of the confidence.
     """
 
     problem: Problem
@@ -65,6 +70,7 @@ class Certificate:
     diagnosis: Mapping[str, Any] | None
     loss_bounds: Mapping[str, Sequence[float]]
     source: Mapping[str, Any] | None = None
+    earlier_looks: tuple[Look, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.path["certified"].any())
@@ -117,7 +123,16 @@ class Certificate:
         limits = _listed([_in_words(limit, self.loss_bounds.get(limit.loss)) for limit in self.problem.limits])
         if not self.guaranteed:
             return f"NO GUARANTEE: the method {self.method} only picked a setting that looks as if {limits}."
-        return f"With {confidence(self.problem.delta)} confidence, {limits}."
+        return f"With {confidence(self.delta_of_all_looks)} confidence{self._counted()}, {limits}."
+
+    @property
+    def delta_of_all_looks(self) -> float:
+        """delta, and that of every earlier look at the same testing examples that counts."""
+        return delta_of_all(self.problem.delta, self.earlier_looks)
+
+    def _counted(self) -> str:
+        looks = 1 + sum(look.counts for look in self.earlier_looks)
+        return f", counting all {looks} looks at the same testing examples" if looks > 1 else ""
 
     def __repr__(self) -> str:
         count = int(self.path["certified"].sum())
@@ -168,6 +183,7 @@ class Certificate:
             "diagnosis": None if self.diagnosis is None else dict(self.diagnosis),
             "loss_bounds": {name: list(pair) for name, pair in self.loss_bounds.items()},
             "source": None if self.source is None else dict(self.source),
+            "earlier_looks": [look.to_dict() for look in self.earlier_looks],
         }
 
     @classmethod
@@ -183,7 +199,7 @@ class Certificate:
             )
         certificate = cls(
             problem=Problem.from_dict(data["problem"]),
-            path=_from_columns(data["path"]).astype({"certified": bool, "chosen": "int64"}),
+            path=_with_arm(_from_columns(data["path"]).astype({"certified": bool, "chosen": "int64"})),
             bounds=_from_columns(data["bounds"]),
             explored=None if data["explored"] is None else _from_columns(data["explored"]),
             **{
@@ -194,6 +210,7 @@ class Certificate:
             diagnosis=data["diagnosis"],
             loss_bounds=data["loss_bounds"],
             source=data["source"],
+            earlier_looks=tuple(Look(**look) for look in data.get("earlier_looks", ())),
         )
         honest = certificate.guaranteed and certificate.method not in NEVER_GUARANTEED
         again = certificate.to_dict() | {"guaranteed": honest}
@@ -230,6 +247,13 @@ def _to_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
         str(name): [None if value != value else value for value in map(plain, frame[name].tolist())]
         for name in frame.columns
     }
+
+
+def _with_arm(path: pd.DataFrame) -> pd.DataFrame:
+    """Certificates that are older than the safety net do not say what certified a setting: it was the plan."""
+    if "arm" not in path:
+        path.insert(path.columns.get_loc("certified"), "arm", "path")  # type: ignore[arg-type]
+    return path
 
 
 def _from_columns(columns: Mapping[str, list[Any]]) -> pd.DataFrame:

@@ -61,7 +61,12 @@ def tune(
             "'storage=sqlite:///study.db' (or a PostgreSQL URL) and 'study_name=run'.",
         ),
     ] = [],  # noqa: B006 - Typer's way to say that an option may be repeated or left out
-    budget: Annotated[int, typer.Option(help="Settings to evaluate while searching.")] = 200,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            help="Settings to evaluate while searching; by default 200, or all of a small space that is quick."
+        ),
+    ] = None,
     method: MethodName = "pareto-testing",
     p_value: PValue = "auto",
     seed: Seed = 0,
@@ -70,6 +75,10 @@ def tune(
     space: SpaceFile = None,
     bounds: BoundsOption = [],  # noqa: B006
     skip_errors: SkipErrors = False,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Ask testing examples that are spent; the deltas of all looks at them add up."),
+    ] = False,
     out: Out = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     as_json: Json = False,
@@ -93,6 +102,7 @@ def tune(
         method=method,
         on_error="skip" if skip_errors else "raise",
         search_options=dict(_option(text) for text in search_option),
+        again=again,
         progress=False if as_json else None,
     )
     if out is not None:

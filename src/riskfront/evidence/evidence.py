@@ -197,7 +197,7 @@ class LimitTest:
             return np.maximum(p_values.binomial_upper_bound(sums.total, sums.n, levels[:, None]), means)
         if self.p_value == "betting":
             bounds = [self._bet_bound(losses, kept, levels) for losses, kept in self.sequences(table, rows)]
-            return np.maximum(np.stack(bounds, axis=1), means)
+            return np.stack(bounds, axis=1) if self._as_first_released else np.maximum(np.stack(bounds, axis=1), means)
         function = p_values.OF_SUMS[self.p_value]
         invert = [partial(function, total, n) for total, n in zip(sums.total.T, sums.n.T, strict=True)]
         return np.stack(
@@ -209,6 +209,10 @@ class LimitTest:
 
         A bet need not fall as alpha grows, so bisection could find an alpha below one that was not passed.
         """
+        if self._as_first_released:
+            return p_values.smallest_rejected(
+                lambda alpha: p_values.betting_fixed(losses, alpha, self.delta, kept), np.zeros(len(losses)), levels
+            )
         below, above = self.alpha * np.arange(1, 51) / 50, self.alpha + (1 - self.alpha) * np.arange(1, 20) / 20
         bound, unbroken = np.ones(len(losses)), np.ones(len(losses), dtype=bool)
         for alpha in np.concatenate([below, above])[::-1]:

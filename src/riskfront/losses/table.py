@@ -19,6 +19,7 @@ from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.losses.cached_sums import KnownSums
 from riskfront.losses.columns import Bounds, Column, declared_bounds, loss_arrays
+from riskfront.losses.contents import shared_examples
 from riskfront.losses.groups import Groups, as_groups
 from riskfront.losses.sample import Sample
 from riskfront.losses.settings import as_settings
@@ -73,7 +74,7 @@ class LossTable:
     def on_demand(self, columns: Mapping[str, Column], groups: Mapping[str, Groups], at_once: int) -> LossTable:
         """The same settings on other examples, evaluated when a test asks for them, ``at_once`` at a time."""
         table = self._part(_all_examples(columns, groups))
-        table._at_once, table._origin = at_once, object()
+        table._at_once, table._origin, table._in_own_order = at_once, object(), True
         return table
 
     def _hold(
@@ -85,6 +86,7 @@ class LossTable:
         self._shared: dict[Hashable, Any] = {}
         self._at_once: int | None = None
         self._origin = object()  # the examples of tables with one origin correspond
+        self._in_own_order = False
 
     def _part(self, sample: Sample) -> LossTable:
         """The same settings on another sample."""
@@ -194,7 +196,10 @@ class LossTable:
         can be recomputed in years to come. The test part is in random order, which is what betting wants.
         """
         opt, test = split_examples(self.n_examples, opt_fraction, seed)
-        return self.subset(opt), self.subset(test)
+        parts = self.subset(opt), self.subset(test)
+        for part in parts:
+            part._in_own_order = True
+        return parts
 
     def subset(self, examples: npt.ArrayLike) -> LossTable:
         """The part with these examples, by mask or by position, in this order; repetitions are allowed (a bootstrap sample)."""
@@ -227,7 +232,15 @@ class LossTable:
         losses = {name: column[chosen] for name, column in self._sample.losses.items()}
         table = self._part(replace(self._sample, losses=losses))
         table._configs = self._configs.iloc[chosen].reset_index(drop=True)
-        table._shared = {}
+        table._shared, table._in_own_order = {}, self._in_own_order
+        return table
+
+    def laid_out(self, rows: IntArray, order: IntArray) -> LossTable:
+        """A copy in memory of these settings with the examples in an order of riskfront's own."""
+        losses = {name: self.sequences(Term(name), rows)[0][:, order] for name in self.loss_names}
+        groups = {name: Groups(self.group(name).levels, self.group(name).codes[order]) for name in self.group_names}
+        table = LossTable(self._configs.iloc[rows], losses, groups, self._bounds)
+        table._in_own_order = True
         return table
 
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
@@ -248,9 +261,16 @@ class LossTable:
         """Whether two tables are parts of one table, so that their rows correspond."""
         return self._configs is other._configs
 
+    @property
+    def in_own_order(self) -> bool:
+        """Whether the examples are in a random order of riskfront's own, whatever order they came in, so that one may bet."""
+        return self._in_own_order
+
     def shares_examples(self, other: LossTable) -> bool:
-        """Whether two parts of one table have an example in common."""
-        return self._origin is other._origin and self._sample.overlaps(other._sample)
+        """Whether two tables have an example in common: parts of one table by position, all others by content."""
+        if self._origin is other._origin:
+            return self._sample.overlaps(other._sample)
+        return shared_examples(self, other) > 0
 
     def with_groups_of(self, other: LossTable) -> LossTable:
         """The same data; groups that only another table has seen are known here too, without examples."""
@@ -259,7 +279,9 @@ class LossTable:
         for name in mine.keys() & others.keys():
             unseen = tuple(level for level in others[name].levels if level not in mine[name].levels)
             known[name] = Groups(mine[name].levels + unseen, mine[name].codes)
-        return self._part(replace(self._sample, groups=known))
+        part = self._part(replace(self._sample, groups=known))
+        part._in_own_order = self._in_own_order
+        return part
 
     # ---------------------------------------------------------------- sums
 

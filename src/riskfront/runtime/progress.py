@@ -59,3 +59,8 @@ class ProgressBar:
     def advance(self, count: int = 1) -> None:
         if self._bar is not None:
             self._bar.advance(self._task, count)
+
+    def say(self, title: str, total: int) -> None:
+        """What is being done from now on, and how many settings there are."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=title, total=total)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
@@ -12,7 +14,8 @@ import numpy as np
 
 from riskfront.calibration.calibration import certify
 from riskfront.calibration.certificate import Certificate
-from riskfront.errors import EvaluationError, InvalidInputError
+from riskfront.calibration.looks import ASKED, Look
+from riskfront.errors import EvaluationError, InvalidInputError, SpentExamplesError
 from riskfront.evaluation.evaluation import Bounds, Failures, GroupsGiven, RowsOf, check_examples, check_on_error
 from riskfront.evaluation.outcome import Losses
 from riskfront.evaluation.workers import Evaluator, Workers
@@ -20,15 +23,21 @@ from riskfront.identity.array_digest import fingerprint
 from riskfront.losses.columns import declared_bounds
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import whole_number
-from riskfront.methods import Method, Plan, make_method
+from riskfront.methods import Method, Plan, make_method, parameters
 from riskfront.problems.problem import Problem
 from riskfront.runtime.progress import ProgressBar
 from riskfront.search import Search
-from riskfront.spaces.space import Config, Space
+from riskfront.spaces.space import Config, Space, config_id
+from riskfront.stores.open_storage import open_storage
+from riskfront.stores.storage import Storage
 from riskfront.stores.task import Task
-from riskfront.tuning.opt_test_parts import Part, split
+from riskfront.tuning.looks import look_once, searched_before
+from riskfront.tuning.opt_test_parts import Part, Parts, split
 from riskfront.tuning.planned_losses import PlannedRows
 from riskfront.tuning.search_loop import search_settings, start_search
+
+_BUDGET = 200
+_SMALL = 4096  # a space up to here may be evaluated whole
 
 
 def tune(
@@ -38,7 +47,7 @@ def tune(
     problem: Problem,
     *,
     search: str | Search = "guided",
-    budget: int = 200,
+    budget: int | None = None,
     n_jobs: int | None = None,
     store: str | os.PathLike[str] | None = None,
     seed: int = 0,
@@ -47,6 +56,8 @@ def tune(
     method: str | Method = "pareto-testing",
     on_error: Literal["raise", "skip"] = "raise",
     search_options: Mapping[str, Any] | None = None,
+    again: bool = False,
+    looks: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> Certificate:
     """Search settings on one part of the examples, and certify the best of them on the other.
@@ -59,7 +70,8 @@ def tune(
         search: "guided", "optuna", "parego", "random", "grid" (``riskfront.search`` says how good each is), or an object with
             ask and tell. It is told, for each limit, the badness in [0, 1] on opt examples and, for each objective, the value
             to minimise. A search that goes on proposing settings it was told of is ended.
-        budget: how many settings to evaluate on opt examples; those of earlier runs in the store count.
+        budget: how many settings to evaluate on planning examples; those of earlier runs in the store count. By default 200,
+            or every setting of a space of at most 4,096 if the first ones show that this takes seconds.
         n_jobs: settings evaluated at a time, as in joblib; a Dask or Ray cluster by ``joblib.parallel_config``.
         store: a path or an fsspec URL; the same call later goes on where this one was stopped.
         seed: of the split and of the search.
@@ -71,7 +83,15 @@ def tune(
         search_options: of a search given by its name, such as {"sampler": "tpe"} or {"storage": "sqlite:///study.db",
             "study_name": "run"}, by which several machines search together with the same seed: each evaluates ``budget``
             settings and knows those of the others. Certify with one of them.
+        again: ask testing examples that have answered another question before. The deltas of all questions add up, and the
+            certificate states the confidence that is left.
+        looks: a path or URL where looks at the testing examples are recorded; by default the store.
         progress: show progress bars; by default on a terminal only.
+
+    The testing examples are spent by the first question they answer. With a larger budget, another limit or another method the
+    same store is refused (SpentExamplesError), because to go on until something passes gives false certificates; a run that was
+    stopped goes on, and a question that is repeated gives its answer again. Before anything is tested, a search may be
+    stopped and gone on with as often as one likes.
 
     On test examples only settings of the plan are evaluated, in testing order, and a fixed sequence stops paying at its first
     failure, at most one batch of ``n_jobs`` settings late. Search never sees anything of the test examples.
@@ -79,7 +99,9 @@ def tune(
     planner = make_method(method)
     _check(examples, groups, space, problem, planner, bounds or {})
     check_on_error(on_error)
-    budget, seed = whole_number("budget", budget, 1), whole_number("seed", seed, 0)
+    seed = whole_number("seed", seed, 0)
+    all_if_cheap = budget is None and search == "guided" and space.size is not None and space.size <= _SMALL
+    budget = _BUDGET if budget is None else whole_number("budget", budget, 1)
 
     @cache
     def task() -> Task:
@@ -90,21 +112,75 @@ def tune(
         search, space, problem, parts, bounds or {}, seed, budget, search_options or {}, lambda: task().identity
     )
     failures: Failures | None = {} if on_error == "skip" else None
+    record = None if looks is None and store is None else open_storage(looks or store or "")
+    call = _call(search, search_options, budget, problem, planner)
+    known = None if record is None else searched_before(record, task().identity, call)
     with (
         Workers(losses, parts.opt.examples, n_jobs) as workers,
         ProgressBar("searching", budget, min(len(parts.opt.rows), budget), progress) as bar,
     ):
-        configs = search_settings(searcher, space, problem, parts.opt.rows, workers, bar, budget, bounds, failures)
+        if known is None or not all(config in parts.opt.rows for config in known):
+            known = search_settings(
+                searcher, space, problem, parts.opt.rows, workers, bar, budget, bounds, failures, all_if_cheap
+            )
+    configs = known
     opt = parts.opt.rows.table(configs, bounds=bounds)
     plan = planner.plan(opt, problem)
+    earlier = _looks_before(plan, problem, parts, configs, record, task, call, again)
     with (
         Workers(losses, parts.test.examples, n_jobs) as workers,
         ProgressBar("testing", len(plan), 0, progress) as bar,
     ):
         try:
-            return certify_along(plan, configs, parts.test, problem, workers, bar)
+            return replace(certify_along(plan, configs, parts.test, problem, workers, bar), earlier_looks=earlier)
         except EvaluationError as error:
             raise _of_test(error, opt if store is None else None) from error.__cause__
+
+
+def _call(
+    search: str | Search, options: Mapping[str, Any] | None, budget: int, problem: Problem, planner: Method
+) -> str:
+    """A digest of what was asked for, so that a call that is made again finds what it found; a search object is its own."""
+    named = search if isinstance(search, str) else f"{type(search).__qualname__} {id(search)} {os.getpid()}"
+    asked = [named, dict(options or {}), budget, problem.to_dict(), planner.name, parameters(planner)]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True, default=repr).encode()).hexdigest()
+
+
+def _looks_before(
+    plan: Plan,
+    problem: Problem,
+    parts: Parts,
+    configs: Sequence[Config],
+    record: Storage | None,
+    task: Callable[[], Task],
+    call: str,
+    again: bool,
+) -> tuple[Look, ...]:
+    """Earlier questions to the testing examples; this one is written down before it is asked."""
+    said = f"{plan.opt.n_configs} settings searched"
+    look = Look.of(problem, plan.method.name, parameters(plan.method), decided_by=plan.configs(), said=said)
+    if record is not None:
+        earlier = look_once(record, task().identity, look, call, configs, again=again)
+        if not earlier and not again:
+            _refuse_unplanned(parts.test.rows, plan)
+        return earlier
+    try:
+        identity = json.dumps(dict(task().identity), sort_keys=True)
+    except InvalidInputError:  # a task whose content cannot be read can only be recorded in a store
+        return ()
+    return ASKED.before(identity, look)
+
+
+def _refuse_unplanned(tested: RowsOf, plan: Plan) -> None:
+    """Settings that were tested and are not on the plan were on another one, of a version that kept no record."""
+    planned = {config_id(config) for config in plan.configs()}
+    others = [config for config in tested.configs if config_id(config) not in planned]
+    if others:
+        raise SpentExamplesError(
+            f"the testing examples must not be spent; they were evaluated at {len(others)} settings that this plan does not "
+            f"test, such as {others[0]}, so they have answered another question. Use new examples in another store, or "
+            "set again=True (--again)."
+        )
 
 
 def certify_along(

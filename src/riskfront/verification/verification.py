@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from riskfront.calibration.calibration import calibrate
+from riskfront.calibration.calibration import calibrate, certify
 from riskfront.calibration.certificate import Certificate
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.evaluation.outcome import Outcome
@@ -21,21 +21,26 @@ from riskfront.stores.store import LossStore
 from riskfront.tuning.opt_test_parts import Part
 from riskfront.tuning.tuning import certify_along
 
+#: what a certificate says of itself beyond its data; the verdict follows from the rest, and from earlier looks
+_NOT_COMPARED = ("version", "source", "earlier_looks", "verdict")
 
-def verify(certificate: Certificate, data: Data) -> list[str]:
+
+def verify(certificate: Certificate, data: Data | tuple[LossTable, LossTable]) -> list[str]:
     """Recompute a certificate from the data, all of them; what does not match, in words. Empty: it matches.
 
     Args:
-        certificate: made by ``calibrate``, or by ``tune`` with a store.
-        data: what ``calibrate`` had: a table, a store of ``evaluate``, or the path of either; or the path or URL of the store
-            of ``tune``. Settings that a store got since are left out.
+        certificate: made by ``calibrate``, by ``certify``, or by ``tune`` with a store.
+        data: what ``calibrate`` had: a table, a store of ``evaluate``, or the path of either; the path or URL of the store of
+            ``tune``; or the two tables of ``certify``, (opt, test). Settings that a store got since are left out.
     """
-    if certificate.seed is None:
+    if isinstance(data, tuple):
+        again = _certified_again(certificate, *data)
+    elif certificate.seed is None:
         if not isinstance(data, str | os.PathLike):
             raise InvalidInputError(
                 "these data must be what calibrate made the certificate of; it has no seed, so tune or certify made it. "
                 "From tune: give the path of its store, verify(certificate, 'run.zarr'). "
-                "From certify: certify again and compare."
+                "From certify: give both tables, verify(certificate, (opt, test))."
             )
         again = _tuned_again(certificate, os.fspath(data).rstrip("/"))
     else:
@@ -49,9 +54,17 @@ def verify(certificate: Certificate, data: Data) -> list[str]:
     return [
         difference
         for name in claimed
-        if name not in ("version", "source")
+        if name not in _NOT_COMPARED
         for difference in _differences(name, recomputed[name], claimed[name])
     ]
+
+
+def _certified_again(certificate: Certificate, opt: LossTable, test: LossTable) -> Certificate:
+    """Plan on one table and test on the other, as certify did."""
+    if certificate.seed is not None:
+        raise InvalidInputError("a certificate of calibrate is verified with the whole table; got two parts of one.")
+    method = make_again(certificate.method, certificate.parameters)
+    return certify(method.plan(opt, certificate.problem), test, certificate.problem)
 
 
 def _table_then(certificate: Certificate, data: Data) -> LossTable:

@@ -1,0 +1,136 @@
+"""Examples by what they contain: a digest of each, an order that rests on nothing else, and whether two tables share some.
+
+A table knows no names of its examples, and positions, files and seeds say nothing: a file may be sorted, or loaded twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from riskfront.arrays import FloatArray, IntArray
+from riskfront.losses.splits import permutation
+from riskfront.losses.sums import Term
+
+if TYPE_CHECKING:
+    from riskfront.losses.table import LossTable
+
+_SETTINGS = 256  # whose losses tell examples apart; more would cost time and tell nothing more
+_AT_ONCE = 1 << 22  # losses that are laid out as floats at a time
+_IMPOSSIBLE = 1e-9  # chance below which agreement between two tables is no chance
+
+
+def content_digests(
+    table: LossTable, rows: IntArray, losses: Sequence[str], groups: Sequence[str], kind: str | None = None
+) -> list[bytes]:
+    """One digest an example, of its losses at these settings and of its groups; numbers are compared as ``kind``, if given."""
+    named = [_named_groups(table, name) for name in groups]
+    hashes = [hashlib.blake2b(b"".join(of[i] for of in named), digest_size=16) for i in range(table.n_examples)]
+    step = max(1, _AT_ONCE // max(1, table.n_examples))
+    for name in losses:
+        for start in range(0, len(rows), step):
+            values, _, _ = table.sequences(Term(name), rows[start : start + step])
+            values = values.view(np.uint8) if values.dtype == np.bool_ else values + values.dtype.type(0)  # -0.0 is 0.0
+            laid_out = np.ascontiguousarray((values if kind is None else values.astype(kind)).T)
+            for digest, example in zip(hashes, laid_out, strict=True):
+                digest.update(example.data)
+    return [digest.digest() for digest in hashes]
+
+
+def contents_digest(table: LossTable, rows: IntArray, contents: Sequence[bytes]) -> str:
+    """The SHA-256 of settings and contents, whatever order the examples are in."""
+    settings = sorted(json.dumps(table.config(row), sort_keys=True) for row in rows)
+    named = json.dumps([settings, sorted(table.loss_names), sorted(table.group_names)]).encode()
+    return hashlib.sha256(named + b"".join(sorted(contents))).hexdigest()
+
+
+def _named_groups(table: LossTable, name: str) -> list[bytes]:
+    groups = table.group(name)
+    levels = [hashlib.blake2b(repr(level).encode(), digest_size=16).digest() for level in groups.levels]
+    return [levels[code] for code in groups.codes]
+
+
+def own_order(contents: Sequence[bytes]) -> IntArray:
+    """A random order of the examples that does not depend on the order in which they came.
+
+    They are sorted by content, then shuffled by riskfront's own stream. Whatever distribution they are from, an order that is
+    drawn independently of them leaves i.i.d. losses i.i.d., and that is all a bet needs.
+    """
+    by_content = np.array(sorted(range(len(contents)), key=contents.__getitem__), dtype=np.int64)
+    return by_content[permutation(len(contents), 0)]
+
+
+def shared_examples(one: LossTable, other: LossTable) -> int:
+    """How many examples two tables of different origin have in common; 0 where chance could explain what agrees.
+
+    Different examples may lose the same, so equal contents alone prove nothing. But if no example is in both, each of several
+    equal ones is as likely to be in either table, and the agreement that a shared file brings has a chance of nearly zero.
+    """
+    first, second = _comparable(one, other)
+    if not first or not second:
+        return 0
+    count, others = Counter(first), Counter(second)
+    if first == second and _log_chance_of_same_sequence(count) < np.log(_IMPOSSIBLE):
+        return len(first)
+    if count == others and _log_chance_of_same_contents(count) < np.log(_IMPOSSIBLE):
+        return len(first)
+    return _pairs_across(count, others, len(first), len(second))
+
+
+def _comparable(one: LossTable, other: LossTable) -> tuple[list[bytes], list[bytes]]:
+    """The contents of both, in the settings, losses and groups that both have."""
+    losses = sorted(set(one.loss_names) & set(other.loss_names))
+    groups = sorted(set(one.group_names) & set(other.group_names))
+    mine, others = _settings(one), _settings(other)
+    common = sorted(mine.keys() & others.keys())
+    if not common or not losses:
+        return [], []
+    kept = [common[i] for i in np.unique(np.linspace(0, len(common) - 1, _SETTINGS).astype(int))]
+    return (
+        content_digests(one, np.array([mine[key] for key in kept]), losses, groups, "<f8"),
+        content_digests(other, np.array([others[key] for key in kept]), losses, groups, "<f8"),
+    )
+
+
+def _settings(table: LossTable) -> dict[str, int]:
+    configs = table.configs
+    values: list[list[Any]] = [configs[name].tolist() for name in sorted(configs.columns)]
+    return {repr(setting): row for row, setting in enumerate(zip(*values, strict=True))}
+
+
+def _log_chance_of_same_sequence(count: Counter[bytes]) -> float:
+    """That two independent samples agree example by example, given what both hold together."""
+    n = np.array(list(count.values()))
+    return float(
+        _log_factorial(n.sum()) - _log_factorial(2 * n.sum()) + (_log_factorial(2 * n) - _log_factorial(n)).sum()
+    )
+
+
+def _log_chance_of_same_contents(count: Counter[bytes]) -> float:
+    """That two independent samples hold the same contents equally often, given what both hold together."""
+    n = np.array(list(count.values()))
+    ways = _log_factorial(2 * n) - 2 * _log_factorial(n)
+    return float(ways.sum() - (_log_factorial(2 * n.sum()) - 2 * _log_factorial(n.sum())))
+
+
+def _pairs_across(count: Counter[bytes], others: Counter[bytes], n: int, n_other: int) -> int:
+    """Contents that occur twice in all, once in each table, if there are more of them than of those twice in one table."""
+    from scipy.stats import binom
+
+    across = sum(1 for content, times in count.items() if times == 1 and others[content] == 1)
+    inside = sum(1 for content, times in count.items() if times == 2 and others[content] == 0)
+    inside += sum(1 for content, times in others.items() if times == 2 and count[content] == 0)
+    total = n + n_other
+    chance = 2 * n * n_other / (total * (total - 1))
+    return across if across and binom.sf(across - 1, across + inside, chance) < _IMPOSSIBLE else 0
+
+
+def _log_factorial(n: IntArray | int) -> FloatArray:
+    from scipy.special import gammaln
+
+    return np.asarray(gammaln(np.asarray(n, dtype=np.float64) + 1))
