@@ -47,10 +47,13 @@ def make_method(method: str | Method, **options: Any) -> Method:
 
 
 def make_again(name: str, recorded: Mapping[str, Any]) -> Method:
-    """The method that a certificate names, with the parameters that it recorded; those that it did not know yet then get
-    the value that does what was done then."""
-    before = getattr(METHODS[known(name, METHODS, "method")], "before", {})
-    return make_method(name, **{**before, **recorded})
+    """The method that a certificate names, with the parameters that it recorded."""
+    return make_method(name, **completed(name, recorded))
+
+
+def completed(name: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Recorded parameters; those that did not exist yet when they were get the value that does what was done then."""
+    return {**getattr(METHODS[known(name, METHODS, "method")], "before", {}), **recorded}
 
 
 __all__ = [
@@ -67,6 +70,7 @@ __all__ = [
     "ParetoTesting",
     "Plan",
     "SplitFST",
+    "completed",
     "make_again",
     "make_method",
     "parameters",

@@ -13,7 +13,7 @@ from riskfront.errors import InvalidInputError, StoreError
 from riskfront.evaluation.outcome import Outcome
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import plain
-from riskfront.methods import make_again
+from riskfront.methods import completed, make_again
 from riskfront.reading.sources import Data, as_table, is_store
 from riskfront.runtime.progress import ProgressBar
 from riskfront.spaces.space import Config
@@ -51,6 +51,7 @@ def verify(certificate: Certificate, data: Data | tuple[LossTable, LossTable]) -
         method = make_again(certificate.method, certificate.parameters)
         again = calibrate(table, certificate.problem, method=method, seed=certificate.seed)
     recomputed, claimed = again.to_dict(), certificate.to_dict()
+    claimed["parameters"] = completed(certificate.method, certificate.parameters)
     return [
         difference
         for name in claimed
