@@ -39,12 +39,14 @@ def calibrate(table: Data, problem: Problem, *, method: str | Method = "pareto-t
     table = as_table(table, problem)
     chosen = settled(make_method(method), table.n_examples, table.n_configs)
     opt, test = table.split(chosen.opt_fraction, seed=seed)
+    if getattr(chosen, "net", 0):  # then sums of all settings are needed in both parts: one pass gives both
+        LossTable.sum_together([opt, test])
     plan = chosen.plan(opt, problem)
     everything = opt.joined_with(test) if plan.net > 0 else None
     look = Look.of(problem, chosen.name, parameters(chosen), decided_by=seed, said=f"seed {seed}")
-    earlier = ASKED.before(table.sha256, look)
+    earlier = ASKED.before(table.fingerprint, look)
     certificate = _certificate(plan, test, problem, everything)
-    return replace(certificate, seed=seed, data_sha256=table.sha256, earlier_looks=earlier)
+    return replace(certificate, seed=seed, data_sha256=table.fingerprint, earlier_looks=earlier)
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:

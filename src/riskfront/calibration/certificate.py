@@ -36,7 +36,7 @@ class Certificate:
         guaranteed: False for the baselines that carry no guarantee.
         n_opt: examples that planned. n_test: examples that tested.
         seed: of the split; None when the parts were given.
-        data_sha256: fingerprint of the table.
+        data_sha256: fingerprint of the table: SHA-256, or BLAKE3 with "blake3:" in front.
         version: of riskfront.
         setting_columns: setting name -> its column in the data frames.
         path: the whole testing path, one row a tested setting: the setting, the empirical value of each limit and objective

@@ -45,7 +45,8 @@ class KnownSums:
             return sum(others, start=first)
         whole = self._whole.get(term)
         if whole is None:
-            if rows is not None and not self._all_are_worth_it(rows):
+            known = self._batch is not None and self._batch.knows(term)
+            if rows is not None and not known and not self._all_are_worth_it(rows):
                 return self._some(term).at(rows, lambda missing: _sums_of([self._sample], term, missing)[0])
             found = self._batch.totals(term) if self._batch else _sums_of([self._sample], term)
             whole = self._whole[term] = found[self._slot]
@@ -90,6 +91,9 @@ class _Batch:
         self._samples = samples
         self._found: dict[Term, list[Totals]] = {}
         self._halves: dict[Term, list[tuple[Totals, Totals]]] = {}
+
+    def knows(self, term: Term) -> bool:
+        return term in self._found
 
     def totals(self, term: Term) -> list[Totals]:
         if term not in self._found:

@@ -17,6 +17,7 @@ import pandas as pd
 
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
+from riskfront.identity.array_digest import BLAKE3
 from riskfront.losses.cached_sums import KnownSums
 from riskfront.losses.columns import Bounds, Column, declared_bounds, loss_arrays
 from riskfront.losses.contents import shared_examples
@@ -208,9 +209,14 @@ class LossTable:
     def batch(self, parts: Sequence[npt.ArrayLike]) -> list[LossTable]:
         """Many subsets whose sums over all settings are computed together, by one matrix product."""
         tables = [self.subset(examples) for examples in parts]
-        for table, sums in zip(tables, KnownSums.batch([table._sample for table in tables]), strict=True):
-            table._sums = sums
+        self.sum_together(tables)
         return tables
+
+    @staticmethod
+    def sum_together(parts: Sequence[LossTable]) -> None:
+        """From now on the sums of these parts of one table over all settings are computed together, in one pass."""
+        for table, sums in zip(parts, KnownSums.batch([table._sample for table in parts]), strict=True):
+            table._sums = sums
 
     def joined_with(self, other: LossTable) -> LossTable:
         """All examples of two parts of one table that share none: its sums are theirs, added up."""
@@ -330,6 +336,19 @@ class LossTable:
         for column in self._sample.losses.values():
             if not isinstance(column, np.ndarray):
                 column.check(rows)
+
+    @property
+    def fingerprint(self) -> str:
+        """Which data these are, in the way that is fastest: BLAKE3 of losses in memory, SHA-256 of those in a store."""
+        return self.sha256 if self.is_lazy else self._blake3
+
+    def has_fingerprint(self, recorded: str) -> bool:
+        """Whether a fingerprint, of either kind, was made of these data."""
+        return recorded == (self._blake3 if recorded.startswith(BLAKE3) else self.sha256)
+
+    @property
+    def _blake3(self) -> str:
+        return self.remember("blake3", lambda: table_digest(self._configs, self._sample, self._bounds, fast=True))
 
     @property
     def sha256(self) -> str:
