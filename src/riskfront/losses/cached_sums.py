@@ -40,10 +40,13 @@ class KnownSums:
 
     def totals(self, term: Term, rows: IntArray | None = None) -> Totals:
         """The sums of a term for all settings, or for the given rows."""
-        if self._parts:
-            first, *others = (part.totals(term, rows) for part in self._parts)
-            return sum(others, start=first)
         whole = self._whole.get(term)
+        if whole is None and self._parts:
+            first, *others = (part.totals(term, rows) for part in self._parts)
+            added = sum(others, start=first)
+            if rows is None:
+                self._whole[term] = added
+            return added
         if whole is None:
             known = self._batch is not None and self._batch.knows(term)
             if rows is not None and not known and not self._all_are_worth_it(rows):

@@ -21,7 +21,7 @@ from riskfront.statistics.binomial import special_functions
 
 _SCALES = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # standard deviations in steps that are tried
 _NEAR = 1.5  # risks count by how near they are to the limit, in units of the way from the safest setting to it
-_NO_SCALE = 0.0
+_NO_SCALE, _ALONE = 0.0, 1.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,34 +94,62 @@ def _averaged(sums: Totals, like: Similarity, scales: Scales) -> Totals:
 
 def _chosen_scales(test: LimitTest, opt: LossTable, like: Similarity) -> Scales:
     """How far to average along each axis, by how well one half of the planning examples predicts the other."""
-    half = opt.halves(test.limit.term)
-    measured = np.hstack([_means(test, sums, opt.n_examples // 2) for sums in half])
+    key = ("predictions", test.limit.term, test.limit.at_least is None, test.alpha * test.limit.padded)
+    tried = opt.remember(key, lambda: _Predictions.of(test, opt, like))  # serves every alpha
+    return tried.best(_near_the_limit(test, tried.risks))
 
-    def predicted(scales: Scales) -> FloatArray:
-        """Smoothed means of each half, side by side in the order of the halves that they predict."""
-        both = [_means(test, _averaged(sums, like, scales), opt.n_examples // 2) for sums in half[::-1]]
-        return np.hstack(both)
 
-    weights = _near_the_limit(test, measured.mean(axis=1))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Predictions:
+    """What one half of the planning examples, smoothed by each of the candidates, says about the other half.
 
-    def score(scales: Scales) -> float:
-        shown = opt.remember(
-            ("predicted", test.limit.term, test.limit.at_least is None, scales), lambda: predicted(scales)
-        )
-        return _agreement(shown, measured, weights)
+    moments (settings, candidates, halves and groups, 3): predictions, their squares, and their products with what was
+    measured. measured (settings, halves and groups, 2): what was measured, and its square.
+    """
 
-    none: Scales = (_NO_SCALE,) * like.axes
-    tried = {scales: score(scales) for scales in [none, *((scale,) * like.axes for scale in _SCALES)]}
-    best = max(tried, key=lambda scales: tried[scales])
-    # an axis along which settings are not alike must not be averaged over, whatever the others are worth
-    for axis in range(like.axes if like.axes > 1 and any(best) else 0):
-        for factor in (0.0, 2.0):
-            other = (*best[:axis], factor * best[axis], *best[axis + 1 :])
-            tried[other] = score(other)
-            best = other if tried[other] > tried[best] else best
-    # chance alone makes some scale look better; settings that count are as many as one part in weights' spread
-    margin = np.sqrt((weights**2).sum())
-    return best if np.arctanh(tried[best]) > np.arctanh(tried[none]) + margin else none
+    candidates: list[Scales]
+    moments: FloatArray
+    measured: FloatArray
+    risks: FloatArray
+
+    @classmethod
+    def of(cls, test: LimitTest, opt: LossTable, like: Similarity) -> _Predictions:
+        half, n = opt.halves(test.limit.term), opt.n_examples // 2
+        measured = np.hstack([_means(test, sums, n) for sums in half])
+        candidates = _candidates(like.axes)
+        moments = np.empty((len(measured), len(candidates), measured.shape[1], 3))
+        for place, scales in enumerate(candidates):
+            # in the order of the halves that they predict
+            shown = np.hstack([_means(test, _averaged(sums, like, scales), n) for sums in half[::-1]])
+            moments[:, place, :, 0], moments[:, place, :, 1] = shown, shown**2
+            moments[:, place, :, 2] = shown * measured
+        return cls(candidates, moments, np.stack([measured, measured**2], axis=-1), measured.mean(axis=1))
+
+    def best(self, weights: FloatArray) -> Scales:
+        """The candidate that agrees best with what was measured; the first, none, unless another is clearly better.
+
+        Agreement is a correlation over settings, since all that a plan needs is an order: to draw all risks nearer to their
+        mean must not look like a gain.
+        """
+        mean, square, product = np.moveaxis(np.tensordot(weights, self.moments, axes=(0, 0)), -1, 0)
+        m, m2 = np.moveaxis(np.tensordot(weights, self.measured, axes=(0, 0)), -1, 0)
+        spread = np.sqrt(np.maximum((square - mean**2) * (m2 - m**2), 0.0)).sum(axis=1)
+        cross = (product - mean * m).sum(axis=1)
+        agreement = np.arctanh(np.clip(cross / np.maximum(spread, 1e-300), -0.999999, 0.999999))
+        # chance alone makes some candidate look better, the more so the fewer settings count
+        margin = np.sqrt((weights**2).sum())
+        found = int(np.argmax(agreement))
+        return self.candidates[found] if agreement[found] > agreement[0] + margin else self.candidates[0]
+
+
+def _candidates(axes: int) -> list[Scales]:
+    """No smoothing; as far along every axis; and along all but one, in case settings are not alike along that one."""
+    found: list[Scales] = [(_NO_SCALE,) * axes, *((scale,) * axes for scale in _SCALES)]
+    if axes > 1:
+        found += [tuple(_NO_SCALE if axis == off else _ALONE for axis in range(axes)) for off in range(axes)]
+    if axes > 2:
+        found += [tuple(_ALONE if axis == only else _NO_SCALE for axis in range(axes)) for only in range(axes)]
+    return found
 
 
 def _means(test: LimitTest, raw: Totals, n_examples: int) -> FloatArray:
@@ -136,13 +164,3 @@ def _near_the_limit(test: LimitTest, risks: FloatArray) -> FloatArray:
     weights = np.exp(-0.5 * ((risks - test.alpha) / width) ** 2) + 1e-12
     found: FloatArray = weights / weights.sum()
     return found
-
-
-def _agreement(predicted: FloatArray, measured: FloatArray, weights: FloatArray) -> float:
-    """Correlation over settings of what was predicted with what was measured, each column around its own mean.
-
-    A correlation, since all that a plan needs is an order: to draw all risks nearer to their mean must not look like a gain.
-    """
-    p, m = predicted - weights @ predicted, measured - weights @ measured
-    cross, spread = weights @ (p * m), np.sqrt((weights @ (p * p)) * (weights @ (m * m)))
-    return float(np.clip(cross.sum() / max(spread.sum(), 1e-300), -0.999999, 0.999999))

@@ -127,6 +127,8 @@ class ParetoTesting:
         return _in_order(rows, p_opt, evidence.excess_of(risks))
 
     def _p_values(self, evidence: Evidence, limits: list[PlannedLimit], rows: IntArray) -> FloatArray:
+        if len(limits) == 1 and limits[0].risk_tells_all and self.by_p_value:
+            return np.zeros(len(rows))  # the excess alone orders them as p-values would
         if not any(any(limit.scales) for limit in limits):
             return evidence.combined(rows)
         return np.stack([limit.p_values(rows) for limit in limits], axis=1).max(axis=1)

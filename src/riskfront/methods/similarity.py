@@ -6,6 +6,7 @@ between the values that occur; anything else (a model, a prompt) is like nothing
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,7 +67,10 @@ class GridSimilarity:
             if scale > 0:
                 steps = np.arange(self.rows.shape[axis])
                 weights = _gaussian((steps[:, None] - steps) ** 2, scale)
-                found = np.moveaxis(np.tensordot(weights, found, axes=(1, axis)), 0, axis)
+                shape = found.shape
+                # (before, this axis, behind): one product for every place on the axes before
+                flat = found.reshape(math.prod(shape[:axis]), shape[axis], -1)
+                found = np.matmul(weights, flat).reshape(shape)
         smoothed = np.empty(values.shape)
         smoothed[self.rows.ravel()] = found.reshape(-1, values.shape[1])
         return smoothed
