@@ -255,12 +255,15 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=20_000)
     parser.add_argument("--small", action="store_true", help="a small grid, to try the script")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="questions whose title has this in it")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/power.csv"))
     options = parser.parse_args()
     size = {"heads": 5, "tokens": 5, "exits": 5} if options.small else {}
     worlds: dict[str, World] = {}
     results = []
     for question in STUDIES[options.study]():
+        if options.only not in question.title:
+            continue
         start = time.perf_counter()
         if question.world not in worlds:
             worlds.clear()
