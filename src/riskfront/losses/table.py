@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
+from riskfront.identity.array_digest import BLAKE3
 from riskfront.losses.cached_sums import KnownSums
 from riskfront.losses.columns import Bounds, Column, bounds_of, declared_bounds, loss_arrays
 from riskfront.losses.contents import shared_examples
@@ -198,9 +199,28 @@ class LossTable:
     def batch(self, parts: Sequence[npt.ArrayLike]) -> list[LossTable]:
         """Many subsets whose sums over all settings are computed together, by one matrix product."""
         tables = [self.subset(examples) for examples in parts]
-        for table, sums in zip(tables, KnownSums.batch([table._sample for table in tables]), strict=True):
-            table._sums = sums
+        self.sum_together(tables)
         return tables
+
+    @staticmethod
+    def sum_together(parts: Sequence[LossTable]) -> None:
+        """From now on the sums of these parts of one table over all settings are computed together, in one pass."""
+        for table, sums in zip(parts, KnownSums.batch([table._sample for table in parts]), strict=True):
+            table._sums = sums
+
+    def joined_with(self, other: LossTable) -> LossTable:
+        """All examples of two parts of one table that share none: its sums are theirs, added up."""
+        mine, others = (
+            positions(
+                np.arange(t.n_examples) if t._sample.examples is None else t._sample.examples,
+                t._sample.n_stored,
+                "example",
+            )
+            for t in (self, other)
+        )
+        whole = self._part(replace(self._sample, examples=np.concatenate([mine, others])))
+        whole._sums = KnownSums(whole._sample, parts=[self._sums, other._sums])
+        return whole
 
     def select(self, rows: npt.ArrayLike) -> LossTable:
         """The table of these settings only, by position or by mask."""
@@ -268,6 +288,14 @@ class LossTable:
         """A drop as the term of each setting and the row of the reference."""
         return own_term(term, self._sample.varies(term)), np.array([self.reference(str(term.drop_from))])
 
+    def halves(self, term: Term) -> tuple[Totals, Totals]:
+        """The sums of a term for all settings over every other example, and over the rest."""
+        if term.drop_from is None:
+            return self._sums.halves(term)
+        own, reference = self._against(term)
+        first, second = self._sums.halves(own)
+        return drop(first.at(reference), first), drop(second.at(reference), second)
+
     @staticmethod
     def read_together(parts: Sequence[LossTable], term: Term, rows: IntArray) -> None:
         """Sum a term of these settings in several parts of one table, from a single read of their losses."""
@@ -306,6 +334,19 @@ class LossTable:
         for column in self._sample.losses.values():
             if not isinstance(column, np.ndarray):
                 column.check(rows)
+
+    @property
+    def fingerprint(self) -> str:
+        """Which data these are, in the way that is fastest: BLAKE3 of losses in memory, SHA-256 of those in a store."""
+        return self.sha256 if self.is_lazy else self._blake3
+
+    def has_fingerprint(self, recorded: str) -> bool:
+        """Whether a fingerprint, of either kind, was made of these data."""
+        return recorded == (self._blake3 if recorded.startswith(BLAKE3) else self.sha256)
+
+    @property
+    def _blake3(self) -> str:
+        return self.remember("blake3", lambda: table_digest(self._configs, self._sample, self._bounds, fast=True))
 
     @property
     def sha256(self) -> str:
