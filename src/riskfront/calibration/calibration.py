@@ -47,15 +47,22 @@ def calibrate(
     notes = notes_of(table)
     table = as_table(table, problem, bounds)
     chosen = settled(make_method(method), table.n_examples, table.n_configs)
-    opt, test = table.split(chosen.opt_fraction, seed=seed)
-    if getattr(chosen, "net", 0):  # then sums of all settings are needed in both parts: one pass gives both
-        LossTable.sum_together([opt, test])
-    plan = chosen.plan(opt, problem)
-    everything = opt.joined_with(test) if plan.net > 0 else None
     look = Look.of(problem, chosen.name, parameters(chosen), decided_by=seed, said=f"seed {seed}")
     earlier = ASKED.before(table.fingerprint, look)
+    return replace(split_and_test(table, problem, chosen, seed), earlier_looks=earlier, notes=notes)
+
+
+def split_and_test(
+    table: LossTable, problem: Problem, method: Method, seed: int, split_by: str = "contents"
+) -> Certificate:
+    """What ``calibrate`` does; certificates of version 0.1 split by "positions"."""
+    opt, test = table.split(method.opt_fraction, seed=seed, by_contents=split_by == "contents")
+    if getattr(method, "net", 0):  # then sums of all settings are needed in both parts: one pass gives both
+        LossTable.sum_together([opt, test])
+    plan = method.plan(opt, problem)
+    everything = opt.joined_with(test) if plan.net > 0 else None
     found = _certificate(plan, test, problem, everything)
-    return replace(found, seed=seed, data_sha256=table.fingerprint, earlier_looks=earlier, notes=notes)
+    return replace(found, seed=seed, data_sha256=table.fingerprint, split_by=split_by)
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:

@@ -50,6 +50,7 @@ class Certificate:
         groups: group -> its values, for limits that hold in each group. No other value is covered.
         loss_bounds: the declared range of each limited loss; a negative low end means that a signed mean is controlled.
         source: how the command line read the table, so that ``verify`` can read it in the same way; None elsewhere.
+        split_by: "contents", or "positions" in certificates of version 0.1: what shuffled the examples beside the seed.
         choice: what was asked of the chosen settings to tell which comes first; "" for the order of the objectives.
         notes: sentences on what the guarantee speaks of, where that is not every new example: what was left out of the data.
         explored: means of every setting on the planning examples; None when the method used none.
@@ -78,6 +79,7 @@ class Certificate:
     earlier_looks: tuple[Look, ...] = ()
     notes: Sequence[str] = ()
     choice: str = ""
+    split_by: str = "contents"
 
     def __bool__(self) -> bool:
         return bool(self.path["certified"].any())
@@ -207,6 +209,7 @@ class Certificate:
             "earlier_looks": [look.to_dict() for look in self.earlier_looks],
             "notes": list(self.notes),
             "choice": self.choice,
+            "split_by": self.split_by,
         }
 
     @classmethod
@@ -251,6 +254,7 @@ class Certificate:
             earlier_looks=tuple(Look(**look) for look in data.get("earlier_looks", ())),
             notes=tuple(data.get("notes", ())),
             choice=data.get("choice", ""),
+            split_by=data.get("split_by", "positions"),
         )
 
     @property

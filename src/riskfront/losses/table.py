@@ -18,7 +18,7 @@ from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.identity.array_digest import BLAKE3
 from riskfront.losses.cached_sums import KnownSums
 from riskfront.losses.columns import Bounds, Column, bounds_of, declared_bounds, loss_arrays
-from riskfront.losses.contents import shared_examples
+from riskfront.losses.contents import salt_of, shared_examples
 from riskfront.losses.groups import Groups
 from riskfront.losses.references import drop, drops, find_reference, own_term
 from riskfront.losses.sample import Sample, all_examples
@@ -180,13 +180,14 @@ class LossTable:
 
     # ---------------------------------------------------------------- parts
 
-    def split(self, opt_fraction: float, *, seed: int = 0) -> tuple[LossTable, LossTable]:
+    def split(self, opt_fraction: float, *, seed: int = 0, by_contents: bool = True) -> tuple[LossTable, LossTable]:
         """Two parts at random, by example: the first with ``opt_fraction`` of the examples.
 
         The permutation rests on the raw stream of PCG64, which is fixed for all versions of numpy, so that a certificate
-        can be recomputed in years to come. The test part is in random order, which is what betting wants.
+        can be recomputed in years to come. Its seed is ``seed`` and, because files may be sorted, a digest of the examples
+        (``by_contents``; without it, as in version 0.1). The test part is in random order, which is what betting wants.
         """
-        opt, test = split_examples(self.n_examples, opt_fraction, seed)
+        opt, test = split_examples(self.n_examples, opt_fraction, seed, salt_of(self) if by_contents else b"")
         parts = self.subset(opt), self.subset(test)
         for part in parts:
             part._in_own_order = True

@@ -19,7 +19,6 @@ from riskfront.calibration.choice import choose
 from riskfront.calibration.looks import Look
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
-from riskfront.losses.splits import split_examples
 from riskfront.losses.table import LossTable
 from riskfront.methods import make_method, parameters
 from riskfront.problems.problem import Problem
@@ -39,6 +38,7 @@ from riskfront.transformers.pruning.thresholds import Thresholds, make_threshold
 from riskfront.transformers.pruning.trace import PruningTrace
 from riskfront.transformers.recomputing import TRACES, keep_examples
 from riskfront.tuning.looks import look_once
+from riskfront.tuning.opt_test_parts import positions_of
 from riskfront.tuning.tuning import tune
 
 BINARY = ("accuracy_drop_clipped", "error", "answered")
@@ -164,7 +164,7 @@ def certify(
         method=plan.method,
         progress=progress,
     )
-    test = split_examples(len(trace), make_method(plan.method).opt_fraction, plan.seed)[1]
+    test = positions_of(trace.examples, trace.groups, make_method(plan.method).opt_fraction, plan.seed)[1]
     certificate = replace(certificate, notes=fresh.notes, earlier_looks=earlier)
     certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
     found = replace(classifier_of(trained), certificate=certificate)

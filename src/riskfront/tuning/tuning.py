@@ -105,7 +105,9 @@ def tune(
 
     @cache
     def task() -> Task:
-        return Task.of(losses, examples, groups, bounds, space=space.to_dict(), split=[seed, planner.opt_fraction])
+        return Task.of(
+            losses, examples, groups, bounds, space=space.to_dict(), split=[seed, planner.opt_fraction, "contents"]
+        )
 
     parts = split(examples, groups, bounds, planner.opt_fraction, seed, store, task)
     searcher = start_search(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from riskfront.calibration.calibration import calibrate, certify
+from riskfront.calibration.calibration import certify, split_and_test
 from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.choice import choose
 from riskfront.errors import InvalidInputError, StoreError
@@ -53,7 +53,7 @@ def verify(certificate: Certificate, data: Data | tuple[LossTable, LossTable]) -
             own = table.fingerprint if certificate.data_sha256.startswith(BLAKE3) else table.sha256
             return [f"the data differ: their digest is {own[:23]}... instead of {certificate.data_sha256[:23]}..."]
         method = make_again(certificate.method, certificate.parameters)
-        again = calibrate(table, certificate.problem, method=method, seed=certificate.seed)
+        again = split_and_test(table, certificate.problem, method, certificate.seed, certificate.split_by)
         again = replace(again, data_sha256=certificate.data_sha256)  # the same data by another kind of digest, perhaps
     return differences(choose(again, certificate.choice), certificate)
 

@@ -13,7 +13,6 @@ import pandas as pd
 from riskfront.arrays import IntArray
 from riskfront.calibration.choice import choose
 from riskfront.errors import InvalidInputError
-from riskfront.losses.splits import split_examples
 from riskfront.methods import make_method
 from riskfront.problems.problem import Problem
 from riskfront.transformers.acceleration import (
@@ -38,6 +37,7 @@ from riskfront.transformers.gain import Gain, few_of, gain_of, times_as_fast
 from riskfront.transformers.learning.training import Trained
 from riskfront.transformers.plan import Grid, Plan
 from riskfront.transformers.pruning.trace import PruningTrace
+from riskfront.tuning.opt_test_parts import positions_of
 from riskfront.tuning.tuning import tune
 
 MOST = 100_000  # settings on a grid: minutes, where each takes milliseconds
@@ -125,7 +125,7 @@ def certify_cascade(
         method=plan.method,
         progress=progress,
     )
-    test = split_examples(len(trace), make_method(plan.method).opt_fraction, plan.seed)[1]
+    test = positions_of(trace.examples, trace.groups, make_method(plan.method).opt_fraction, plan.seed)[1]
     certificate = replace(certificate, notes=fresh.notes, earlier_looks=earlier)
     certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
     found = CascadeClassifier(classifier_of(small), classifier_of(large), certificate)
