@@ -36,6 +36,7 @@ from riskfront.transformers.fresh import fresh_texts
 from riskfront.transformers.gain import FILE as GAIN
 from riskfront.transformers.gain import Gain, few_of, gain_of, times_as_fast
 from riskfront.transformers.learnt import Learnt
+from riskfront.transformers.recomputing import keep_examples
 from riskfront.transformers.texts import LabelledTexts, TextParts
 from riskfront.transformers.trace import PruningTrace
 from riskfront.transformers.training import Trained
@@ -130,6 +131,8 @@ def certify_cascade(
     certificate = replace(certificate, notes=fresh.notes, earlier_looks=earlier)
     certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
     found = CascadeClassifier(classifier_of(small), classifier_of(large), certificate)
+    keep_examples(target / "small", first, plan.seed)
+    keep_examples(target / "large", second, plan.seed)
     (target / GAIN).unlink(missing_ok=True)
     found.save_pretrained(target)
     if certificate:
