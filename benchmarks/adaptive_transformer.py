@@ -98,7 +98,7 @@ def make_table(thresholds: Thresholds, trace: PruningTrace) -> rf.LossTable:
 
 
 def certified_speed_ups(table: rf.LossTable) -> pd.DataFrame:
-    """Means over random splits, on held-out rows, of the setting certified; the full model where there is none."""
+    """Means over draws of calibration rows, true in the whole table, of the setting certified; else of the full model."""
     off = {name: (table.configs[name] == 0).to_numpy() for name in table.configs.columns}
     full_row = int(np.flatnonzero(np.all(list(off.values()), axis=0))[0])
     full = float(table.losses("flops")[full_row].mean())

@@ -57,8 +57,8 @@ def test_the_first_that_meets_a_condition() -> None:
 def test_everything_else_follows(tmp_path) -> None:
     found = choose(CERTIFICATE, "answered")
     assert sorted(map(str, found.configs)) == sorted(map(str, CERTIFICATE.configs))
-    best = found.bounds[found.bounds["chosen"] == 1].iloc[0]
-    assert best["risk"] == pytest.approx(found.chosen.iloc[0]["error given answered"])
+    best = found.measured[found.measured["chosen"] == 1].iloc[0]
+    assert best["measured"] == pytest.approx(found.chosen.iloc[0]["error given answered"])
     found.save(tmp_path / "c.json")
     assert rf.Certificate.load(tmp_path / "c.json").config == found.config
     assert rf.verify(found, TABLE) == []

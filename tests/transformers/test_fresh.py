@@ -13,6 +13,7 @@ import pytest
 import riskfront as rf
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import AdaptiveClassifier, Plan, TextParts, accelerate, labelled_texts, training
+from riskfront.transformers.folder import ENCODER
 from riskfront.transformers.fresh import ELSEWHERE, fresh_texts
 from riskfront.transformers.learnt import FILE, Learnt
 from tests.cli.test_cli import Done, riskfront
@@ -162,9 +163,9 @@ def test_rows_that_are_all_new_need_no_row_to_learn_from(made: Path) -> None:
 
 
 def test_folders_that_do_not_say_what_they_learnt_from(made: Path) -> None:
-    record = (made / "trained" / FILE).read_bytes()
+    record = (made / "trained" / ENCODER / FILE).read_bytes()
     try:
-        (made / "trained" / FILE).unlink()  # as an earlier version left it
+        (made / "trained" / ENCODER / FILE).unlink()  # as an earlier version left it
         refused = certify(made, "random.csv", "--seed", 3)
         assert refused.returncode == 2
         assert "--learnt-from" in refused.stderr
@@ -176,16 +177,16 @@ def test_folders_that_do_not_say_what_they_learnt_from(made: Path) -> None:
         assert certify(made, "other.csv", "--learnt-from", made / "all.csv").returncode in (0, 1)
         assert certify(made, "random.csv", "--seed", 3).returncode == 2, "what was named is remembered"
     finally:
-        (made / "trained" / FILE).write_bytes(record)
+        (made / "trained" / ENCODER / FILE).write_bytes(record)
 
 
 def test_weights_that_changed_since_are_those_of_another_model(made: Path, tmp_path: Path) -> None:
     found = AdaptiveClassifier.from_pretrained(made / "trained")
     assert found.learnt is not None
-    record = (made / "trained" / FILE).read_bytes()
+    record = (made / "trained" / ENCODER / FILE).read_bytes()
     found.network.backbone.model.classifier.bias.data += 1
     replace(found, learnt=None).save_pretrained(tmp_path)
-    (tmp_path / FILE).write_bytes(record)
+    (tmp_path / ENCODER / FILE).write_bytes(record)
     assert AdaptiveClassifier.from_pretrained(tmp_path).learnt is None
 
 

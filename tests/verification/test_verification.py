@@ -44,7 +44,7 @@ def test_a_certificate_of_tune_is_recomputed_from_its_store(tmp_path: Path, opti
 
 def test_a_store_that_went_on_still_recomputes_the_certificate(tmp_path: Path) -> None:
     first = tuned(tmp_path / "run.zarr")
-    tuned(tmp_path / "run.zarr", budget=40)
+    tuned(tmp_path / "run.zarr", budget=40, again=True)
     assert rf.verify(first, tmp_path / "run.zarr") == []
 
 
@@ -90,3 +90,22 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         main(["verify", str(tmp_path / "certificate.json"), str(tmp_path / "run.zarr")])
     assert stop.value.code == 0
     assert "The certificate matches" in capsys.readouterr().out
+
+
+def test_a_certificate_of_certify_is_verified_with_both_tables() -> None:
+    rng = np.random.default_rng(4)
+    configs = [{"t": i} for i in range(4)]
+    opt, test = (
+        rf.LossTable(
+            configs, {"error": rng.beta(1, 9, (4, n)), "cost": np.repeat([[1.0], [0.7], [0.4], [0.1]], n, axis=1)}
+        )
+        for n in (200, 600)
+    )
+    problem = rf.Problem(["error <= 0.15"], minimize=["cost"])
+    certificate = rf.certify(rf.ParetoTesting().plan(opt, problem), test, problem)
+    assert certificate
+    assert rf.verify(certificate, (opt, test)) == []
+    assert rf.verify(certificate, (opt, test.subset(np.argsort(test.losses("error")[0])))) == []  # in another order
+    assert rf.verify(certificate, (opt, test.subset(np.arange(599)))) != []
+    with pytest.raises(rf.InvalidInputError, match="with the whole table"):
+        rf.verify(rf.calibrate(test, problem), (opt, test))

@@ -65,6 +65,6 @@ def _in_front(certificate: Certificate, position: int, choice: str) -> Certifica
     new_rank[1 : position + 1] += 1
     new_rank[position + 1] = 1
     path = certificate.path.assign(chosen=new_rank[certificate.path["chosen"].to_numpy()])
-    bounds = certificate.bounds.assign(chosen=new_rank[certificate.bounds["chosen"].to_numpy()])
-    bounds = bounds.sort_values("chosen", kind="stable", ignore_index=True)
-    return replace(certificate, path=path, bounds=bounds, choice=choice)
+    measured = certificate.measured.assign(chosen=new_rank[certificate.measured["chosen"].to_numpy()])
+    measured = measured.sort_values("chosen", kind="stable", ignore_index=True)
+    return replace(certificate, path=path, measured=measured, choice=choice)

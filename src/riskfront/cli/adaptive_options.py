@@ -14,8 +14,17 @@ if TYPE_CHECKING:
     from riskfront.transformers import Grid, Training
 
 #: the columns of a trace; named here too because help must not load torch
-LOSSES = ("accuracy_drop", "accuracy_drop_clipped", "error", "relative_cost", "flops", "answered", "confidence")
-LIMITED = tuple(name for name in LOSSES if name != "flops")
+LOSSES = (
+    "accuracy_drop",
+    "accuracy_drop_clipped",
+    "error",
+    "relative_cost",
+    "flops",
+    "latency",
+    "answered",
+    "confidence",
+)
+LIMITED = tuple(name for name in LOSSES if name not in ("flops", "latency"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,12 +80,14 @@ class LimitTest:
         if limit.quantile is not None:
             return cls(limit, 0.0, 1.0, 1 - limit.quantile, "binomial", delta)
         low, high = table.bounds(limit.loss)
+        if limit.drop_from is not None:  # of values in [low, high]
+            low, high = low - high, high - low
         if not low < limit.value < high:
             raise InvalidInputError(
                 f"the limit on '{limit.loss}' must lie strictly between its bounds ({low:g}, {high:g}); got {limit.value:g}."
             )
         above = limit.value - low if limit.at_least is None else high - limit.value
-        countable = table.is_binary(limit.loss) and (low, high) == (0, 1) and not limit.padded
+        countable = table.is_binary(limit.loss) and (low, high) == (0, 1) and not limit.padded and not limit.drop_from
         p_value = limit.p_value if limit.p_value != "auto" else "binomial" if countable else "betting"
         if p_value == "binomial" and not countable:
             hint = " It holds only 0 and 1: store it as booleans or integers." if table.looks_binary(limit.loss) else ""
@@ -129,7 +131,13 @@ class LimitTest:
         return np.asarray(worst)
 
     def p_values(self, table: LossTable, rows: IntArray) -> FloatArray:
-        """(rows, groups)."""
+        """(rows, groups). A reference needs no test against itself: its drop is 0 by definition, whatever the data."""
+        if self.limit.drop_from is None or not self.limit.holds_for_reference:
+            return self._tested(table, rows)
+        itself = rows == table.reference(self.limit.drop_from)
+        return np.where(itself[:, None], 0.0, self._tested(table, rows))
+
+    def _tested(self, table: LossTable, rows: IntArray) -> FloatArray:
         if self.p_value != "betting":
             sums = self.sums(table, rows)
             return p_values.of_sums(self.p_value, sums.total, sums.n, self.alpha)
@@ -143,6 +151,13 @@ class LimitTest:
 
     def upper_bounds(self, table: LossTable, rows: IntArray, levels: FloatArray) -> FloatArray:
         """(rows, groups): the smallest alpha that the same losses would have passed at ``levels``, (rows,), as badness."""
+        found = self._inverted(table, rows, levels)
+        if self.limit.drop_from is None:
+            return found
+        nothing = (0.0 - self.low if self.limit.at_least is None else self.high) / (self.high - self.low)
+        return np.where((rows == table.reference(self.limit.drop_from))[:, None], nothing, found)
+
+    def _inverted(self, table: LossTable, rows: IntArray, levels: FloatArray) -> FloatArray:
         sums = self.sums(table, rows)
         if self.p_value == "binomial":
             return p_values.binomial_upper_bound(sums.total, sums.n, levels[:, None])

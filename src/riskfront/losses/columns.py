@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from riskfront.arrays import Array
+from riskfront.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.losses.sums import Rows, row_blocks
 from riskfront.losses.values import known, plain
@@ -39,6 +39,13 @@ class Column(Protocol):
 
     def check(self, rows: Array | None = None) -> None:
         """Raise an error if these rows, or any, are not as they were written."""
+
+
+@runtime_checkable
+class Computed(Column, Protocol):
+    """Losses that are computed from something smaller, and can be for some of the examples alone."""
+
+    def of_examples(self, examples: IntArray) -> Column: ...
 
 
 def loss_arrays(

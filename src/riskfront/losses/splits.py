@@ -24,14 +24,14 @@ def positions(given: npt.ArrayLike, n: int, kind: str) -> IntArray:
 
 
 def split_examples(n: int, opt_fraction: float, seed: int) -> tuple[IntArray, IntArray]:
-    """The positions of opt and of test examples among n, each in random order."""
+    """The positions of planning and of testing examples among n, each in random order."""
     if not 0 <= opt_fraction < 1:
         raise InvalidInputError(f"opt_fraction must lie in [0, 1); got {opt_fraction}.")
     n_opt = round(opt_fraction * n)
     if opt_fraction > 0:
         if n < 2:
             raise InvalidInputError(
-                f"a split into opt and test examples needs at least 2; got {n}. Add examples, "
+                f"a split into planning and testing examples needs at least 2; got {n}. Add examples, "
                 "or use a method without a split, such as bonferroni."
             )
         n_opt = min(max(n_opt, 1), n - 1)

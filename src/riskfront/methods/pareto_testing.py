@@ -19,7 +19,7 @@ from riskfront.statistics.procedures import FixedSequence
 
 @dataclass(frozen=True, slots=True)
 class ParetoTesting:
-    """Test along the Pareto front of all risks and free objectives on opt data, from the lowest p-value to the highest.
+    """Test along the Pareto front of all risks and objectives on planning examples, from the lowest p-value to the highest.
 
     Args:
         opt_fraction: share of the calibration data that finds the front. The paper takes half; a smaller share leaves more
@@ -65,7 +65,7 @@ class ParetoTesting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Front:
-    """Settings on the front with their risks, (settings, limits), and objectives, on opt data."""
+    """Settings on the front with their risks, (settings, limits), and objectives, on planning examples."""
 
     rows: IntArray
     risks: FloatArray

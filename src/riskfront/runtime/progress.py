@@ -68,6 +68,11 @@ class ProgressBar:
         if self._lines is not None:
             self._lines.advance(count)
 
+    def say(self, title: str, total: int) -> None:
+        """What is being done from now on, and how many settings there are."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=title, total=total)
+
 
 class _Lines:
     """For logs: how much is done and how long the rest will take, now and then."""

@@ -29,7 +29,7 @@ from riskfront.stores.open_storage import open_storage
 from riskfront.transformers.backbones.precision import check_precision
 from riskfront.transformers.classifier import AdaptiveClassifier
 from riskfront.transformers.execution.latency import Clock, clocks_of
-from riskfront.transformers.folder import must_be_free
+from riskfront.transformers.folder import encoder_of, must_be_free
 from riskfront.transformers.fresh import fresh_texts
 from riskfront.transformers.gain import FILE as GAIN
 from riskfront.transformers.gain import measure_gain
@@ -146,7 +146,7 @@ def accelerate(
     check_problem(problem, plan.grid)
     must_be_free(folder)
     parts = read_parts(data, plan)
-    before = (declared(Learnt.load(model), plan) or Learnt()).and_from(parts.train.contents)
+    before = (declared(Learnt.load(encoder_of(model)), plan) or Learnt()).and_from(parts.train.contents)
     fresh_texts(parts, before, leave_out=plan.leave_out_repeats)  # said before hours of training, not after
     trained = train_parts(model, parts, folder, plan, device=device, say=say, progress=progress)
     return certify(trained, parts, problem, folder, plan, say=say, progress=progress)

@@ -31,7 +31,7 @@ from riskfront.transformers.acceleration import (
 )
 from riskfront.transformers.cascade import COLUMNS, CascadeTrace, cascade_space, small_thresholds
 from riskfront.transformers.cascade_classifier import CascadeClassifier, class_order
-from riskfront.transformers.folder import must_be_free
+from riskfront.transformers.folder import encoder_of, must_be_free
 from riskfront.transformers.fresh import fresh_texts
 from riskfront.transformers.gain import FILE as GAIN
 from riskfront.transformers.gain import Gain, few_of, gain_of, times_as_fast
@@ -73,7 +73,7 @@ def accelerate_cascade(
     check_size(plan, n_small)
     must_be_free(folder)
     parts = read_parts(data, plan)
-    known = [declared(Learnt.load(model), plan) or Learnt() for model in (small, large)]
+    known = [declared(Learnt.load(encoder_of(model)), plan) or Learnt() for model in (small, large)]
     before = known[0].and_from(known[1].contents).and_from(parts.train.contents)
     fresh_texts(parts, before, leave_out=plan.leave_out_repeats)  # said before hours of training, not after
 

@@ -7,6 +7,7 @@ so. The config.json of the folder therefore names a type of model that transform
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,12 @@ def save_encoder(model: Any, folder: Path) -> None:
     with quiet():
         model.save_pretrained(folder / ENCODER)
     write_guard(folder, "AdaptiveClassifier", ENCODER)
+
+
+def encoder_of(model: str | os.PathLike[str]) -> str:
+    """Of a folder of riskfront its encoder, which is a model to start from; any other folder or hub name as it is."""
+    inner = Path(model) / ENCODER
+    return str(inner) if (Path(model) / "adaptive.json").is_file() and inner.is_dir() else os.fspath(model)
 
 
 def write_guard(folder: Path, kind: str, encoder: str) -> None:

@@ -75,11 +75,13 @@ def _single_trace(certificate: Certificate, folder: Path) -> tuple[PruningTrace,
 def _cascade_trace(folder: Path) -> tuple[CascadeTrace, int]:
     """Of both encoders of a cascade."""
     found = CascadeClassifier.from_pretrained(folder)
-    (small, _), (large, seed) = _trace(found.small, folder / "small", None), _trace(found.large, folder / "large", None)
+    (small, _), (large, seed) = _trace(found.small, folder / "small"), _trace(found.large, folder / "large")
     return CascadeTrace(small, large, class_order(found.small.classes, found.large.classes)), seed
 
 
-def _trace(found: AdaptiveClassifier, folder: Path, clocks: Mapping[str, Clock] | None) -> tuple[PruningTrace, int]:
+def _trace(
+    found: AdaptiveClassifier, folder: Path, clocks: Mapping[str, Clock] | None = None
+) -> tuple[PruningTrace, int]:
     try:
         with safe_open(folder / FILE, "numpy") as file:
             about = file.metadata() or {}

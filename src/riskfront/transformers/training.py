@@ -21,6 +21,7 @@ from riskfront.transformers.execution.exit_report import ExitReport, report_exit
 from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.exits.pooling import check_kind
 from riskfront.transformers.fine_tuning import FineTuning, fine_tune
+from riskfront.transformers.folder import encoder_of
 from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
 from riskfront.transformers.heads import ExitHeads, TokenPredictors
 from riskfront.transformers.importance import head_importance
@@ -91,7 +92,7 @@ def train(
     Calibration texts are not touched: a guarantee needs examples that nothing was learnt from.
     """
     how = how or Training()
-    name = os.fspath(model)
+    name = encoder_of(model)
     place = pick_device(device)
     known = None if how.again else known_classes(name, parts.train.classes)
     classes = known or parts.train.classes

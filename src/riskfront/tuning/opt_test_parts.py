@@ -1,4 +1,4 @@
-"""Opt and test examples, each with rows of its own: what one part lost can never get into the other."""
+"""Planning and testing examples, each with rows of its own: what one part lost can never get into the other."""
 
 from __future__ import annotations
 

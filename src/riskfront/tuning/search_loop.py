@@ -1,7 +1,8 @@
-"""The search on opt examples: ask for settings, evaluate them, tell the search how they did."""
+"""The search on planning examples: ask for settings, evaluate them, tell the search how they did."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -21,6 +22,8 @@ from riskfront.search import LimitTarget, Remembering, Search, make_search
 from riskfront.spaces.space import Config, Space, config_id
 from riskfront.tuning.opt_test_parts import Part, Parts
 
+_TRIED = 5  # settings whose evaluation tells how long the others take
+_SECONDS = 5.0  # in which a whole space may be evaluated instead of being searched
 _REPEATS = 100  # rounds in a row without a new setting, after which a search is taken to have no more
 
 
@@ -36,7 +39,7 @@ def start_search(
     identity: Callable[[], Mapping[str, str]],
 ) -> Search:
     """The search by its name, or as it is. One that shares its memory with others must share the task and the split with
-    them: what others were told of their opt examples may be test examples here.
+    them: what others were told of their planning examples may be testing examples here.
     """
     if search == "guided":
         pairs = zip(problem.limit_names, problem.limits, strict=True)
@@ -57,6 +60,7 @@ def search_settings(
     budget: int,
     bounds: Bounds | None = None,
     failures: Failures | None = None,
+    all_if_cheap: bool = False,
 ) -> list[Config]:
     """Ask, evaluate, tell, until the budget is spent or the search has no more; the settings in the order they were told.
 
@@ -65,15 +69,16 @@ def search_settings(
     goes on from there, and its order counts: to repeat a call that was finished changes nothing.
 
     Args:
-        rows: evaluated settings, on opt examples.
+        rows: evaluated settings, on planning examples.
         failures: where settings go at which the user's function fails, to be left out; they count too. None: stop at the first.
+        all_if_cheap: in a small space, evaluate every setting once the first ones have shown that this takes seconds.
     """
     failed: Failures = {} if failures is None else failures
     tell = partial(_tell, search, problem, rows, bounds)
     told = {config_id(config): config for config in _remembered(search) if config in rows}
     if told:
         tell([c for c in rows.configs if config_id(c) not in told], told)
-    repeats = 0
+    repeats, seconds, evaluated = 0, 0.0, 0
     while (left := budget - len(told) - len(failed)) > 0 and repeats < _REPEATS:
         batch = _ask(search, space, min(workers.count, left))
         if not batch:
@@ -82,9 +87,19 @@ def search_settings(
         if missing:
             known = told.keys() | batch.keys()
             tell([c for c in rows.configs if config_id(c) not in known], told)
+            begun = time.monotonic()
             fill(rows, workers, missing[: max(0, budget - len(told) - len(failed))], bar, failures, SKIP_HINT)
+            seconds, evaluated = seconds + time.monotonic() - begun, evaluated + len(missing)
         tell([config for config in batch.values() if config in rows], told)
         repeats = repeats + 1 if budget - len(told) - len(failed) == left else 0
+        if all_if_cheap and evaluated >= _TRIED and space.size is not None:
+            all_if_cheap = False
+            if seconds / evaluated * space.size <= _SECONDS:
+                budget = space.size
+                rest = [c for c in map(space.at, range(space.size)) if c not in rows and config_id(c) not in failed]
+                bar.say(f"all {space.size:,} settings are quickly evaluated: no search", total=budget)
+                fill(rows, workers, rest, bar, failures, SKIP_HINT)
+                told |= {config_id(config): config for config in map(space.at, range(space.size)) if config in rows}
     if failed:
         warn_of(failed, len(told) + len(failed))
     if not told:
@@ -143,10 +158,10 @@ def told_names(problem: Problem) -> list[str]:
 
 
 def _target(name: str, limit: Limit, parts: Parts, bounds: Bounds) -> LimitTarget:
-    """A limit as a guided search needs it; where it speaks of groups, by the one with the fewest opt examples.
+    """A limit as a guided search needs it; where it speaks of groups, by the one with the fewest planning examples.
 
-    Test examples of a group are taken to be as frequent as opt examples: nothing of them is looked at, not even groups, for
-    a plan that depends on how many hard examples were drawn to be tested is no longer independent of the test.
+    Testing examples of a group are taken to be as frequent as planning examples: nothing of them is looked at, not even groups,
+    for a plan that depends on how many hard examples were drawn to be tested is no longer independent of the test.
     """
     low, high = bounds.get(limit.loss, (0.0, 1.0))
     alpha = (limit.value - low if limit.at_least is None else high - limit.value) / (high - low)

@@ -7,38 +7,41 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from riskfront.calibration.calibration import calibrate
+from riskfront.calibration.calibration import calibrate, certify
 from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.choice import choose
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.evaluation.outcome import Outcome
 from riskfront.losses.table import LossTable
 from riskfront.methods import make_method
-from riskfront.reading.sources import Data, as_table, is_store
+from riskfront.reading.sources import Data, as_table, is_long_file, is_store
 from riskfront.runtime.progress import ProgressBar
 from riskfront.spaces.space import Config
 from riskfront.stores.store import LossStore
 from riskfront.tuning.opt_test_parts import Part
 from riskfront.tuning.tuning import certify_along
+from riskfront.version import __version__
 
 #: what a certificate says of itself beyond its data; the verdict follows from the rest, and from earlier looks
-_NOT_COMPARED = ("version", "source", "earlier_looks", "notes", "verdict")
+_NOT_COMPARED = ("version", "source", "earlier_looks", "verdict", "notes")
 
 
-def verify(certificate: Certificate, data: Data) -> list[str]:
+def verify(certificate: Certificate, data: Data | tuple[LossTable, LossTable]) -> list[str]:
     """Recompute a certificate from the data, all of them; what does not match, in words. Empty: it matches.
 
     Args:
-        certificate: made by ``calibrate``, or by ``tune`` with a store.
-        data: what ``calibrate`` had: a table, a store of ``evaluate``, or the path of either; or the path or URL of the store
-            of ``tune``. Settings that a store got since are left out.
+        certificate: made by ``calibrate``, by ``certify``, or by ``tune`` with a store.
+        data: what ``calibrate`` had: a table, a store of ``evaluate``, or the path of either; the path or URL of the store of
+            ``tune``; or the two tables of ``certify``, (opt, test). Settings that a store got since are left out.
     """
-    if certificate.seed is None:
+    if isinstance(data, tuple):
+        again = _certified_again(certificate, *data)
+    elif certificate.seed is None:
         if not isinstance(data, str | os.PathLike):
             raise InvalidInputError(
                 "these data must be what calibrate made the certificate of; it has no seed, so tune or certify made it. "
                 "From tune: give the path of its store, verify(certificate, 'run.zarr'). "
-                "From certify: certify again and compare."
+                "From certify: give both tables, verify(certificate, (opt, test))."
             )
         again = _tuned_again(certificate, os.fspath(data).rstrip("/"))
     else:
@@ -53,20 +56,36 @@ def verify(certificate: Certificate, data: Data) -> list[str]:
 
 def differences(again: Certificate, certificate: Certificate) -> list[str]:
     """Where a certificate that was computed again differs from what is claimed, in words."""
-    recomputed, claimed = again.to_dict(), certificate.to_dict()
-    return [
-        difference
-        for name in claimed
-        if name not in _NOT_COMPARED
-        for difference in _differences(name, recomputed[name], claimed[name])
-    ]
+    recomputed, claimed = (_numbers(one, certificate) for one in (again, certificate))
+    return [difference for name in claimed for difference in _differences(name, recomputed[name], claimed[name])]
+
+
+def _numbers(one: Certificate, claimed: Certificate) -> dict[str, Any]:
+    """What is compared: everything that ``claimed`` says. Another version may put the same numbers in other words, and the
+    first schema named neither the p-value of each group nor the groups of a certificate without a setting."""
+    said = {name: value for name, value in one.to_dict().items() if name not in _NOT_COMPARED}
+    if claimed.version != __version__ and said["diagnosis"] is not None:
+        said["diagnosis"] = {name: value for name, value in said["diagnosis"].items() if name != "message"}
+    if claimed.measured["p_value"].isna().all():
+        said["measured"] = {name: value for name, value in said["measured"].items() if name != "p_value"}
+    if not claimed and not claimed.groups:
+        said.pop("groups")
+    return said
+
+
+def _certified_again(certificate: Certificate, opt: LossTable, test: LossTable) -> Certificate:
+    """Plan on one table and test on the other, as certify did."""
+    if certificate.seed is not None:
+        raise InvalidInputError("a certificate of calibrate is verified with the whole table; got two parts of one.")
+    method = make_method(certificate.method, **certificate.parameters)
+    return certify(method.plan(opt, certificate.problem), test, certificate.problem)
 
 
 def _table_then(certificate: Certificate, data: Data) -> LossTable:
     """The table. A store gives the settings that the certificate was made of, in their order then, with its bounds."""
     store = LossStore(data) if isinstance(data, str | os.PathLike) and is_store(data) else data
     if not isinstance(store, LossStore):
-        return as_table(data, certificate.problem)
+        return as_table(data, certificate.problem, _bounds(certificate) if is_long_file(data) else None)
     return store.table(certificate.searched, bounds=_bounds(certificate))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from riskfront.arrays import FloatArray
-from riskfront.spaces.dimensions import Choice
+from riskfront.arrays import FloatArray, IntArray
+from riskfront.spaces.dimensions import Choice, Int
 from riskfront.spaces.space import Config, Space
 
 _ALL = 10_000  # spaces up to here are looked through whole
@@ -33,9 +33,7 @@ class Candidates:
             values = [config[name] for config in configs]
             if isinstance(dimension, Choice):
                 codes = np.array([dimension.options.index(value) for value in values], dtype=np.int64)
-                columns.extend(
-                    (codes == i).astype(np.float64) for i in range(dimension.size if dimension.size > 1 else 0)
-                )
+                columns.extend(_one_column_each(codes, dimension.size))
             else:
                 columns.append(np.array([dimension.to_unit(value) for value in values], dtype=np.float64))
         return np.stack(columns, axis=1) if columns else np.zeros((len(configs), 0))
@@ -51,27 +49,46 @@ class Candidates:
             known: values of settings that are not wanted again.
         """
         if self._all is not None and self._all_points is not None:
-            return self._pick(self._all, worth(self._all_points), known)
-        found = self._at_random() + self._near(around)
-        values = worth(self.points(found))
-        closest = [found[i] for i in np.argsort(-values)[:_KEPT]]
-        closer = self._near(closest)
-        return self._pick(found + closer, np.concatenate([values, worth(self.points(closer))]), known)
+            return self._pick(self._all.__getitem__, worth(self._all_points), known)
+        units = np.vstack(
+            [self._rng.random((_AT_RANDOM, len(self._space))), self._near(map(self._space.to_unit, around))]
+        )
+        values = worth(self._features(units))
+        closer = self._near(units[np.argsort(-values)[:_KEPT]])
+        units, values = np.vstack([units, closer]), np.concatenate([values, worth(self._features(closer))])
+        return self._pick(lambda i: self._space.from_unit(units[i]), values, known)
 
-    def _pick(self, configs: Sequence[Config], values: FloatArray, known: set[tuple[object, ...]]) -> Config | None:
-        order = np.argsort(-values, kind="stable")
-        return next((configs[i] for i in order if tuple(configs[i].values()) not in known), None)
+    def _pick(
+        self, config: Callable[[int], Config], values: FloatArray, known: set[tuple[object, ...]]
+    ) -> Config | None:
+        """The best setting that is not known; only those that come first are looked up."""
+        ranked = (config(int(i)) for i in np.argsort(-values, kind="stable"))
+        return next((found for found in ranked if tuple(found.values()) not in known), None)
 
-    def _at_random(self) -> list[Config]:
-        return [self._space.from_unit(point) for point in self._rng.random((_AT_RANDOM, len(self._space)))]
+    def _near(self, centres: Iterable[FloatArray]) -> FloatArray:
+        """(points, dimensions): steps of several lengths from each centre, in some of the dimensions."""
+        listed = list(centres)
+        shape = (_TRIES // max(1, len(listed)) + 1, len(self._space))
+        found = [
+            centre + step * self._rng.standard_normal(shape) * (self._rng.random(shape) < 0.7)
+            for centre in listed
+            for step in _STEPS
+        ]
+        return np.clip(np.vstack([np.empty((0, len(self._space))), *found]), 0, 1)
 
-    def _near(self, centres: Sequence[Config]) -> list[Config]:
-        """Steps of several lengths from each centre, in some of the dimensions."""
-        found: list[Config] = []
-        for centre in centres:
-            for step in _STEPS:
-                shape = (_TRIES // max(1, len(centres)) + 1, len(self._space))
-                moves = step * self._rng.standard_normal(shape) * (self._rng.random(shape) < 0.7)
-                points = np.clip(self._space.to_unit(centre) + moves, 0, 1)
-                found.extend(self._space.from_unit(point) for point in points)
-        return found
+    def _features(self, units: FloatArray) -> FloatArray:
+        """(points, features) of the settings at these points of the unit cube, without making each of them."""
+        columns: list[FloatArray] = []
+        for u, dimension in zip(units.T, self._space.dimensions.values(), strict=True):
+            if isinstance(dimension, Choice):
+                codes = np.minimum((u * dimension.size).astype(np.int64), dimension.size - 1)
+                columns.extend(_one_column_each(codes, dimension.size))
+            elif isinstance(dimension, Int):
+                columns.append(np.array([dimension.to_unit(dimension.from_unit(float(x))) for x in u]))
+            else:
+                columns.append(u)
+        return np.stack(columns, axis=1) if columns else np.zeros((len(units), 0))
+
+
+def _one_column_each(codes: IntArray, size: int) -> list[FloatArray]:
+    return [(codes == i).astype(np.float64) for i in range(size if size > 1 else 0)]

@@ -1,4 +1,4 @@
-"""Methods broken on purpose, each caught by the check that the real ones pass (test_validity.caught)."""
+"""Methods and p-values broken on purpose in the trials of experiment.run, each caught by the check of test_validity.py."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront import experiment
 from riskfront.evidence import evidence
+from riskfront.experiments import repeated_splits
 from riskfront.methods import Plan
 from riskfront.statistics import p_values
 from riskfront.statistics.procedures import FixedSequence
@@ -96,8 +96,8 @@ def test_broken_procedures_are_caught(world: str, mutant: Mutant) -> None:
 
 def test_no_split_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans made on the data that are then tested."""
-    split = experiment._Trial.split
-    monkeypatch.setattr(experiment._Trial, "split", lambda self, method: (split(self, method)[1],) * 2)
+    split = repeated_splits.split_examples
+    monkeypatch.setattr(repeated_splits, "split_examples", lambda *given: (split(*given)[1],) * 2)
     found = measured(POPULATIONS["0/1, independent"](), rf.ParetoTesting(), rf.SplitFST(), rf.ConstrainedPath())
     assert set(caught(found)) == {"pareto-testing", "split-fst", "constrained-path"}
 
