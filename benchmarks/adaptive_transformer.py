@@ -35,7 +35,7 @@ from riskfront.transformers import (
     train,
 )
 from riskfront.transformers.acceleration import thresholds_of, trace_of
-from riskfront.transformers.execution.passes import exit_layers
+from riskfront.transformers.pruning.passes import exit_layers
 
 ALPHAS = (0.025, 0.05, 0.1)
 DELTA = 0.1

@@ -42,13 +42,13 @@ from riskfront.transformers import (
     train,
 )
 from riskfront.transformers.acceleration import thresholds_of
-from riskfront.transformers.cost import Sizes, Work, flops
-from riskfront.transformers.execution.passes import entropies, leaving_depths
+from riskfront.transformers.data.tokens import load_tokenizer
+from riskfront.transformers.exits.heads import ExitHeads
 from riskfront.transformers.exits.pooling import features, n_parts
-from riskfront.transformers.head_training import fit_exit_heads, reads, rows_to_read
-from riskfront.transformers.heads import ExitHeads
-from riskfront.transformers.tokens import load_tokenizer
-from riskfront.transformers.training import tokens_of
+from riskfront.transformers.learning.head_training import fit_exit_heads, reads, rows_to_read
+from riskfront.transformers.learning.training import tokens_of
+from riskfront.transformers.pruning.cost import Sizes, Work, flops
+from riskfront.transformers.pruning.passes import entropies, leaving_depths
 
 BEFORE, NOW = 36, 120  # exit thresholds
 

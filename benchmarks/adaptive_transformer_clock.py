@@ -23,7 +23,7 @@ import torch
 
 from benchmarks.adaptive_transformer import PLANS, certify_once, make_table, prepare, write_results
 from riskfront.transformers import Setting, Tokens, Trained
-from riskfront.transformers.execution.runtime import answer
+from riskfront.transformers.pruning.runtime import answer
 
 BATCHES = (1, 8, 32)
 REPEATS = 2

@@ -36,7 +36,7 @@ def uses_the_last_setting() -> None:
 
 
 def calibrates_on_texts_it_learnt() -> None:
-    from riskfront.transformers import texts
+    from riskfront.transformers.data import texts
 
     split = texts.split_texts
 

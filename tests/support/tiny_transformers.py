@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from riskfront.transformers import FineTuning, Tokens, fine_tune, tokenize
-from riskfront.transformers.backbone import name_classes, quiet
+from riskfront.transformers.backbones.backbone import name_classes, quiet
 
 SIGNALS = ("blue", "green", "red")  # also the names of the classes
 NOISE = tuple(f"noise{i}" for i in range(40))

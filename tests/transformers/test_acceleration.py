@@ -24,9 +24,9 @@ from riskfront.transformers import (
     accelerate,
     load_classifier,
     read_parts,
-    training,
 )
-from riskfront.transformers.training import known_classes
+from riskfront.transformers.learning import training
+from riskfront.transformers.learning.training import known_classes
 from tests.cli.test_cli import riskfront
 from tests.support import tiny_transformers as tiny
 

@@ -21,9 +21,9 @@ from riskfront.transformers import (
     make_thresholds,
     read_texts,
     split_texts,
-    training,
 )
-from riskfront.transformers.backbone import quiet
+from riskfront.transformers.backbones.backbone import quiet
+from riskfront.transformers.learning import training
 from tests.cli.test_cli import riskfront
 from tests.support import tiny_transformers as tiny
 

@@ -27,7 +27,7 @@ from riskfront.transformers import (
     accelerate_cascade,
     pipeline,
 )
-from riskfront.transformers.cascade import small_thresholds
+from riskfront.transformers.cascade.trace import small_thresholds
 from riskfront.transformers.gain import Gain
 from tests.cli.test_cli import riskfront
 from tests.support import tiny_transformers as tiny

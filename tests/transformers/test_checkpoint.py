@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from riskfront.transformers import FineTuning, Training, checkpoint, fine_tune, fine_tuning, train
+from riskfront.transformers import FineTuning, Training, fine_tune, train
+from riskfront.transformers.learning import checkpoint, fine_tuning
 from tests.support import tiny_transformers as tiny
 from tests.transformers.test_resume import HOW, parts
 

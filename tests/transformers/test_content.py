@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from riskfront.transformers import split_texts
-from riskfront.transformers.content import digests, places
-from riskfront.transformers.texts import contents_learnt_from
+from riskfront.transformers.data.content import digests, places
+from riskfront.transformers.data.texts import contents_learnt_from
 from tests.support import tiny_transformers as tiny
 
 

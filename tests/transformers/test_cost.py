@@ -8,7 +8,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from riskfront.transformers import AdaptiveClassifier, Layout, Network, Setting
-from riskfront.transformers.cost import Sizes, Work, flops, relative_cost
+from riskfront.transformers.pruning.cost import Sizes, Work, flops, relative_cost
 
 RNG = np.random.default_rng(0)
 HEADS = np.array([3, 1, 0, 2])

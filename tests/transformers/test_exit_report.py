@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from riskfront.transformers import Network, PruningTrace
-from riskfront.transformers.execution.exit_report import ExitReport, report_exits
+from riskfront.transformers.learning.exit_report import ExitReport, report_exits
 
 
 def test_the_report_counts_right_answers_at_every_exit(

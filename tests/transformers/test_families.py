@@ -13,15 +13,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import Backbone, Layout, Tokens
-from riskfront.transformers.backbone import Packed
 from riskfront.transformers.backbones import FAMILIES
 from riskfront.transformers.backbones import deberta as deberta_family
+from riskfront.transformers.backbones.backbone import Packed
 from riskfront.transformers.backbones.bert import Bert
 from riskfront.transformers.backbones.deberta import DebertaV2, DisentangledAttention, distance_rows
 from riskfront.transformers.backbones.layer import PlainAttention
 from riskfront.transformers.backbones.modernbert import ModernBert, RotaryAttention
 from riskfront.transformers.backbones.mpnet import DistanceAttention, MPNet
-from riskfront.transformers.cost import Sizes, embedding_flops, layer_flops
+from riskfront.transformers.pruning.cost import Sizes, embedding_flops, layer_flops
 from tests.support.transformer_families import CASES, Case
 
 pytestmark = [

@@ -23,7 +23,7 @@ from riskfront.transformers import (
     train_exit_heads,
     train_token_predictors,
 )
-from riskfront.transformers.backbone import name_classes
+from riskfront.transformers.backbones.backbone import name_classes
 from tests.support import tiny_transformers as tiny
 from tests.support.transformer_families import CASES
 

@@ -12,10 +12,11 @@ import pytest
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import AdaptiveClassifier, Plan, TextParts, accelerate, labelled_texts, training
+from riskfront.transformers import AdaptiveClassifier, Plan, TextParts, accelerate, labelled_texts
+from riskfront.transformers.data.fresh import ELSEWHERE, fresh_texts
+from riskfront.transformers.data.learnt import FILE, Learnt
 from riskfront.transformers.folder import ENCODER
-from riskfront.transformers.fresh import ELSEWHERE, fresh_texts
-from riskfront.transformers.learnt import FILE, Learnt
+from riskfront.transformers.learning import training
 from tests.cli.test_cli import Done, riskfront
 from tests.support import tiny_transformers as tiny
 

@@ -8,8 +8,15 @@ import scipy.stats
 import torch
 
 from riskfront.transformers import Backbone, HeadTraining, Layout, Network, train_exit_heads, train_token_predictors
-from riskfront.transformers.backbone import Packed
-from riskfront.transformers.head_training import (
+from riskfront.transformers.backbones.backbone import Packed
+from riskfront.transformers.exits.heads import (
+    ExitHeads,
+    TokenPredictors,
+    entropy,
+    fold_standardisation,
+    log_softmax_by_example,
+)
+from riskfront.transformers.learning.head_training import (
     Scale,
     best_temperature,
     exit_features,
@@ -17,14 +24,7 @@ from riskfront.transformers.head_training import (
     predictor_loss,
     reads,
 )
-from riskfront.transformers.heads import (
-    ExitHeads,
-    TokenPredictors,
-    entropy,
-    fold_standardisation,
-    log_softmax_by_example,
-)
-from riskfront.transformers.network import Walk
+from riskfront.transformers.pruning.network import Walk
 from tests.support import tiny_transformers as tiny
 from tests.support.transformer_reference import read_by_exit, small_network, softmax
 
@@ -198,7 +198,7 @@ def test_of_each_exit_head_the_best_epoch_is_kept(network: Network, data: Any) -
 
 
 def test_token_rows_limits_what_predictors_learn_from(network: Network, data: Any, monkeypatch: Any) -> None:
-    from riskfront.transformers import head_training
+    from riskfront.transformers.learning import head_training
 
     seen = []
     plain = head_training.token_importance

@@ -10,8 +10,8 @@ import riskfront as rf
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import Layout, Network, PruningTrace
 from riskfront.transformers.acceleration import check_problem
-from riskfront.transformers.cost import Work
-from riskfront.transformers.execution.latency import Clock, clocks_of, measure_clock
+from riskfront.transformers.pruning.cost import Work
+from riskfront.transformers.pruning.latency import Clock, clocks_of, measure_clock
 
 CLOCK = Clock(
     tokens=np.array([1, 11]),

@@ -9,7 +9,7 @@ from transformers import Trainer, TrainingArguments
 
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import FineTuning, HeadTraining, Training, load_classifier, split_texts, train
-from riskfront.transformers.own_trainer import identity
+from riskfront.transformers.learning.own_trainer import identity
 from tests.support import tiny_transformers as tiny
 
 pytestmark = [

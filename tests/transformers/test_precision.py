@@ -11,7 +11,7 @@ import riskfront as rf
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import AdaptiveClassifier, Network, PruningTrace, Setting, make_thresholds
 from riskfront.transformers.backbones.precision import ENGINE, Int8Linear, in_precision
-from riskfront.transformers.execution.passes import exit_layers
+from riskfront.transformers.pruning.passes import exit_layers
 
 pytestmark = pytest.mark.skipif(
     ENGINE not in torch.backends.quantized.supported_engines, reason="8-bit products need an x86 processor"

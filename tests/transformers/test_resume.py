@@ -22,9 +22,9 @@ from riskfront.transformers import (
     Training,
     labelled_texts,
     train,
-    training,
 )
-from riskfront.transformers import trace as trace_module
+from riskfront.transformers.learning import training
+from riskfront.transformers.pruning import trace as trace_module
 from tests.support import tiny_transformers as tiny
 
 STUCK = """

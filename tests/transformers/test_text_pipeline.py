@@ -10,7 +10,7 @@ import transformers
 
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.transformers import AdaptiveClassifier, AdaptivePipeline, Network, pipeline
-from riskfront.transformers.backbone import quiet
+from riskfront.transformers.backbones.backbone import quiet
 from tests.support import tiny_transformers as tiny
 
 TEXTS = tiny.make_frame(12, 5)["text"].tolist()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from riskfront.transformers import Network, PruningTrace, make_thresholds
-from riskfront.transformers.execution.passes import exit_layers
-from riskfront.transformers.thresholds import token_thresholds
+from riskfront.transformers.pruning.passes import exit_layers
+from riskfront.transformers.pruning.thresholds import token_thresholds
 from tests.transformers.conftest import Data
 
 

@@ -10,8 +10,8 @@ import torch
 
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import AdaptiveClassifier, Layout, Network, PruningTrace, Setting
-from riskfront.transformers.execution.passes import exit_layers
-from riskfront.transformers.network import Walk
+from riskfront.transformers.pruning.network import Walk
+from riskfront.transformers.pruning.passes import exit_layers
 from tests.support import tiny_transformers as tiny
 from tests.support import transformer_reference as reference
 

@@ -110,7 +110,7 @@ def trace(
     from riskfront.stores.store import write_notes
     from riskfront.transformers import Plan
     from riskfront.transformers.acceleration import thresholds_of, trace_of
-    from riskfront.transformers.fresh import fresh_texts
+    from riskfront.transformers.data.fresh import fresh_texts
 
     plan = Plan(grid=thresholds.grid(), seed=seed, **rows.plan())
     trained, parts = _loaded(folder, data, plan, device)
@@ -163,7 +163,7 @@ def predict(
 ) -> int:
     """Classify texts at the certified setting, into a CSV file or onto the screen."""
     from riskfront.transformers import read_texts
-    from riskfront.transformers.cascade_classifier import load_accelerated
+    from riskfront.transformers.cascade.classifier import load_accelerated
 
     must_be_writable(out, inputs=[Path(data)])
     frame = read_texts(data)

@@ -18,15 +18,15 @@ from riskfront.arrays import Array
 from riskfront.calibration.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
 from riskfront.runtime.files import make_usual, write_text
-from riskfront.transformers.backbone import Backbone, load_classifier, pick_device
-from riskfront.transformers.execution.runtime import Answers, answer
+from riskfront.transformers.backbones.backbone import Backbone, load_classifier, pick_device
+from riskfront.transformers.data.learnt import FILE, Learnt
+from riskfront.transformers.data.tokens import Tokens, load_tokenizer, tokenize
+from riskfront.transformers.exits.heads import ExitHeads, TokenPredictors
 from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.folder import ENCODER, save_encoder
-from riskfront.transformers.heads import ExitHeads, TokenPredictors
-from riskfront.transformers.learnt import FILE, Learnt
-from riskfront.transformers.network import Network
-from riskfront.transformers.setting import Setting
-from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
+from riskfront.transformers.pruning.network import Network
+from riskfront.transformers.pruning.runtime import Answers, answer
+from riskfront.transformers.pruning.setting import Setting
 
 Texts = Sequence[str] | Sequence[tuple[str, str]]
 FORMAT = 2

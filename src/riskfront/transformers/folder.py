@@ -13,7 +13,7 @@ from typing import Any
 
 from riskfront.errors import StoreError
 from riskfront.runtime.files import write_text
-from riskfront.transformers.backbone import quiet
+from riskfront.transformers.backbones.backbone import quiet
 
 ENCODER = "encoder"
 MODEL_TYPE = (

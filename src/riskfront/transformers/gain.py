@@ -17,10 +17,10 @@ from riskfront.arrays import Array, IntArray
 from riskfront.calibration.verdict import confidence
 from riskfront.problems.problem import Problem
 from riskfront.runtime.files import write_text
-from riskfront.transformers.backbone import Backbone
+from riskfront.transformers.backbones.backbone import Backbone
 from riskfront.transformers.classifier import AdaptiveClassifier
-from riskfront.transformers.tokens import Tokens
-from riskfront.transformers.trace import PruningTrace
+from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.pruning.trace import PruningTrace
 
 FILE = "gain.json"
 CLOCKED = 128  # texts whose time is taken

@@ -17,13 +17,13 @@ from riskfront.methods import make_method
 from riskfront.runtime.files import written_whole
 from riskfront.spaces.dimensions import Choice
 from riskfront.spaces.space import Config, Space
-from riskfront.transformers.cascade import CascadeTrace
-from riskfront.transformers.cascade_classifier import FILE as CASCADE
-from riskfront.transformers.cascade_classifier import CascadeClassifier, class_order
+from riskfront.transformers.cascade.classifier import FILE as CASCADE
+from riskfront.transformers.cascade.classifier import CascadeClassifier, class_order
+from riskfront.transformers.cascade.trace import CascadeTrace
 from riskfront.transformers.classifier import AdaptiveClassifier
-from riskfront.transformers.execution.latency import Clock, clocks_of
-from riskfront.transformers.tokens import Tokens
-from riskfront.transformers.trace import PruningTrace
+from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.pruning.latency import Clock, clocks_of
+from riskfront.transformers.pruning.trace import PruningTrace
 from riskfront.tuning.tuning import tune
 
 TRACES = "traces"

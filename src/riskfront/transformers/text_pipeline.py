@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers.cascade_classifier import CascadeClassifier, load_accelerated
+from riskfront.transformers.cascade.classifier import CascadeClassifier, load_accelerated
 from riskfront.transformers.classifier import AdaptiveClassifier
 
 TASKS = ("text-classification", "sentiment-analysis")

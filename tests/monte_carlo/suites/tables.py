@@ -9,7 +9,16 @@ import numpy as np
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError
-from tests.monte_carlo.suites.procedures import DELTA, HAIR, PARETO, PROBLEM, false_settings, nulls, settings, table_of
+from tests.monte_carlo.suites.procedures import (
+    DELTA,
+    HAIR,
+    PARETO,
+    PROBLEM,
+    false_settings,
+    nulls,
+    settings,
+    table_of,
+)
 from tests.support.simulation import Suite, one_by_one
 
 M = 200

@@ -1,7 +1,7 @@
 """One small adapter for each family of encoders: where its parts are, and how its tokens look at each other.
 
-To add a family: a file with a subclass of `Family` that overrides what differs, and a line here. A model is accepted only when
-what is computed layer by layer on packed tokens is what the model itself computes (`check`).
+To add a family: a file with a subclass of `Family` that overrides what differs, and a line here. A model is accepted
+only when what is computed layer by layer on packed tokens is what the model itself computes (`check`).
 """
 
 from riskfront.transformers.backbones.albert import Albert

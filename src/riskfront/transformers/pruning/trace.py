@@ -19,12 +19,12 @@ from riskfront.errors import InvalidInputError, StoreError
 from riskfront.runtime.files import written_whole
 from riskfront.runtime.progress import ProgressBar
 from riskfront.transformers.backbones.precision import PRECISIONS
-from riskfront.transformers.cost import Work, flops, relative_cost
-from riskfront.transformers.execution.latency import Clock
-from riskfront.transformers.execution.passes import Passes, Way, leaving_depths
-from riskfront.transformers.network import Network, Walk
-from riskfront.transformers.setting import Setting
-from riskfront.transformers.tokens import Tokens
+from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.pruning.cost import Work, flops, relative_cost
+from riskfront.transformers.pruning.latency import Clock
+from riskfront.transformers.pruning.network import Network, Walk
+from riskfront.transformers.pruning.passes import Passes, Way, leaving_depths
+from riskfront.transformers.pruning.setting import Setting
 
 BLOCK = 1024  # examples a file: a killed run loses at most so many of one pass
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from riskfront.arrays import Array
-from riskfront.transformers.backbone import Backbone, Layer, Packed
+from riskfront.transformers.backbones.backbone import Backbone, Layer, Packed
 from riskfront.transformers.backbones.precision import in_precision
-from riskfront.transformers.cost import Sizes
+from riskfront.transformers.exits.heads import ExitHeads, TokenPredictors
 from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.exits.pooling import features
-from riskfront.transformers.heads import ExitHeads, TokenPredictors
+from riskfront.transformers.pruning.cost import Sizes
 
 
 @dataclass(frozen=True)

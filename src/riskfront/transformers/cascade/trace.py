@@ -18,10 +18,10 @@ import numpy as np
 from riskfront.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.spaces.space import Choice, Space
-from riskfront.transformers.cost import Work, flops
-from riskfront.transformers.setting import Setting
-from riskfront.transformers.thresholds import Thresholds, quantiles
-from riskfront.transformers.trace import PruningTrace
+from riskfront.transformers.pruning.cost import Work, flops
+from riskfront.transformers.pruning.setting import Setting
+from riskfront.transformers.pruning.thresholds import Thresholds, quantiles
+from riskfront.transformers.pruning.trace import PruningTrace
 
 SMALL = "tau_small"
 COLUMNS = ("accuracy_drop", "accuracy_drop_clipped", "error", "flops", "answered", "confidence")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from riskfront.transformers.backbone import Packed
+from riskfront.transformers.backbones.backbone import Packed
 from riskfront.transformers.exits.layout import Layout
 
 HIDDEN = 32

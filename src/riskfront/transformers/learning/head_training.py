@@ -18,12 +18,17 @@ from torch.nn import functional
 from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.runtime.progress import ProgressBar
-from riskfront.transformers.backbone import Backbone, Packed
+from riskfront.transformers.backbones.backbone import Backbone, Packed
+from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.exits.heads import (
+    ExitHeads,
+    TokenPredictors,
+    fold_standardisation,
+    log_softmax_by_example,
+)
 from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.exits.pooling import features, n_parts
-from riskfront.transformers.heads import ExitHeads, TokenPredictors, fold_standardisation, log_softmax_by_example
-from riskfront.transformers.importance import token_importance
-from riskfront.transformers.tokens import Tokens
+from riskfront.transformers.learning.importance import token_importance
 
 SAMPLE = 256  # examples whose tokens' states give the scale of what token predictors read
 

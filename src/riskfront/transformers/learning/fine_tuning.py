@@ -15,9 +15,9 @@ from torch.nn import functional
 from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.runtime.progress import ProgressBar
-from riskfront.transformers.checkpoint import Checkpoint
+from riskfront.transformers.data.tokens import Tokens
 from riskfront.transformers.exits.pooling import check_kind, features, first_exit, n_parts
-from riskfront.transformers.tokens import Tokens
+from riskfront.transformers.learning.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)

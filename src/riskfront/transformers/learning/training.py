@@ -16,21 +16,21 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers.backbone import Backbone, load_classifier, name_classes, pick_device, quiet
-from riskfront.transformers.execution.exit_report import ExitReport, report_exits
+from riskfront.transformers.backbones.backbone import Backbone, load_classifier, name_classes, pick_device, quiet
+from riskfront.transformers.data.learnt import Learnt, is_classifier, weights_digest
+from riskfront.transformers.data.texts import Label, LabelledTexts, TextParts
+from riskfront.transformers.data.tokens import Tokens, load_tokenizer, tokenize
+from riskfront.transformers.exits.heads import ExitHeads, TokenPredictors
 from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.exits.pooling import check_kind
-from riskfront.transformers.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.folder import encoder_of
-from riskfront.transformers.head_training import HeadTraining, train_exit_heads, train_token_predictors
-from riskfront.transformers.heads import ExitHeads, TokenPredictors
-from riskfront.transformers.importance import head_importance
-from riskfront.transformers.learnt import Learnt, is_classifier, weights_digest
-from riskfront.transformers.network import Network
-from riskfront.transformers.own_trainer import LabelledRows, MakeTrainer, identity, train_with
-from riskfront.transformers.steps import Steps
-from riskfront.transformers.texts import Label, LabelledTexts, TextParts
-from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
+from riskfront.transformers.learning.exit_report import ExitReport, report_exits
+from riskfront.transformers.learning.fine_tuning import FineTuning, fine_tune
+from riskfront.transformers.learning.head_training import HeadTraining, train_exit_heads, train_token_predictors
+from riskfront.transformers.learning.importance import head_importance
+from riskfront.transformers.learning.own_trainer import LabelledRows, MakeTrainer, identity, train_with
+from riskfront.transformers.learning.steps import Steps
+from riskfront.transformers.pruning.network import Network
 
 
 @dataclass(frozen=True)

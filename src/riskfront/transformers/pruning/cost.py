@@ -8,8 +8,8 @@ import numpy as np
 
 from riskfront.arrays import Array, IntArray
 from riskfront.transformers.backbones import Extras
+from riskfront.transformers.exits.heads import HIDDEN
 from riskfront.transformers.exits.layout import Layout
-from riskfront.transformers.heads import HIDDEN
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 
 from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.transformers.learnt import Learnt
-from riskfront.transformers.texts import LabelledTexts, TextParts
+from riskfront.transformers.data.learnt import Learnt
+from riskfront.transformers.data.texts import LabelledTexts, TextParts
 
 ELSEWHERE = (
     "The model came as a finished classifier, and which texts it learnt from is not known: the guarantee holds only if no "

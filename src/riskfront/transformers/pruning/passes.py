@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from riskfront.arrays import Array, IntArray
-from riskfront.transformers.heads import entropy
+from riskfront.transformers.exits.heads import entropy
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from riskfront.arrays import IntArray
-from riskfront.transformers.network import Network, Walk
-from riskfront.transformers.tokens import Tokens
+from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.pruning.network import Network, Walk
 
 
 @dataclass(frozen=True)

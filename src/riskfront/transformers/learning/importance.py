@@ -9,8 +9,8 @@ from torch import Tensor
 
 from riskfront.arrays import Array, IntArray
 from riskfront.runtime.progress import ProgressBar
-from riskfront.transformers.backbone import Backbone
-from riskfront.transformers.tokens import Tokens
+from riskfront.transformers.backbones.backbone import Backbone
+from riskfront.transformers.data.tokens import Tokens
 
 
 def head_importance(

@@ -15,8 +15,8 @@ import pandas as pd
 
 from riskfront.arrays import BoolArray, IntArray
 from riskfront.errors import InvalidInputError, StoreError
-from riskfront.transformers.content import digests, places
-from riskfront.transformers.hugging_face_data import is_data_set, to_frame
+from riskfront.transformers.data.content import digests, places
+from riskfront.transformers.data.hugging_face_data import is_data_set, to_frame
 
 Label = int | float | str | bool
 TRAIN = ("train", "training")  # values of the column `split` that mean: the model may learn from this row

@@ -17,8 +17,6 @@ from riskfront.losses.splits import split_examples
 from riskfront.methods import make_method
 from riskfront.problems.problem import Problem
 from riskfront.transformers.acceleration import (
-    Grid,
-    Plan,
     check_problem,
     classifier_of,
     declared,
@@ -29,17 +27,18 @@ from riskfront.transformers.acceleration import (
     train_parts,
     usual_choice,
 )
-from riskfront.transformers.cascade import COLUMNS, CascadeTrace, cascade_space, small_thresholds
-from riskfront.transformers.cascade_classifier import CascadeClassifier, class_order
+from riskfront.transformers.cascade.classifier import CascadeClassifier, class_order
+from riskfront.transformers.cascade.trace import COLUMNS, CascadeTrace, cascade_space, small_thresholds
+from riskfront.transformers.data.fresh import fresh_texts
+from riskfront.transformers.data.learnt import Learnt
+from riskfront.transformers.data.texts import LabelledTexts, TextParts
 from riskfront.transformers.folder import encoder_of, must_be_free
-from riskfront.transformers.fresh import fresh_texts
 from riskfront.transformers.gain import FILE as GAIN
 from riskfront.transformers.gain import Gain, few_of, gain_of, times_as_fast
-from riskfront.transformers.learnt import Learnt
+from riskfront.transformers.learning.training import Trained
+from riskfront.transformers.plan import Grid, Plan
+from riskfront.transformers.pruning.trace import PruningTrace
 from riskfront.transformers.recomputing import keep_examples
-from riskfront.transformers.texts import LabelledTexts, TextParts
-from riskfront.transformers.trace import PruningTrace
-from riskfront.transformers.training import Trained
 from riskfront.tuning.tuning import tune
 
 MOST = 100_000  # settings on a grid: minutes, where each takes milliseconds

@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.identity.object_digest import Description, UnreadableError
-from riskfront.transformers.tokens import Tokens
+from riskfront.transformers.data.tokens import Tokens
 
 MakeTrainer = Callable[..., Any]
 PLACES = ("output_dir", "logging_dir", "run_name")  # say where a training writes, not how it trains

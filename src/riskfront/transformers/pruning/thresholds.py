@@ -12,9 +12,9 @@ import torch
 from riskfront.arrays import Array
 from riskfront.errors import InvalidInputError
 from riskfront.spaces.space import Choice, Space
-from riskfront.transformers.heads import entropy
-from riskfront.transformers.network import Network, Walk
-from riskfront.transformers.tokens import Tokens
+from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.exits.heads import entropy
+from riskfront.transformers.pruning.network import Network, Walk
 
 ABSTAIN = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 

@@ -16,11 +16,11 @@ from riskfront.arrays import Array, BoolArray
 from riskfront.calibration.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
 from riskfront.runtime.files import write_text
-from riskfront.transformers.cascade import SMALL, CascadeSetting
+from riskfront.transformers.cascade.trace import SMALL, CascadeSetting
 from riskfront.transformers.classifier import AdaptiveClassifier, Texts
-from riskfront.transformers.execution.runtime import Answers
+from riskfront.transformers.exits.heads import entropy
 from riskfront.transformers.folder import must_be_free, write_guard
-from riskfront.transformers.heads import entropy
+from riskfront.transformers.pruning.runtime import Answers
 
 FORMAT, FILE = 1, "cascade.json"
 

@@ -19,10 +19,10 @@ import torch
 
 from riskfront.arrays import Array
 from riskfront.transformers.backbones import Packed
-from riskfront.transformers.cost import Work, until_leaving
+from riskfront.transformers.exits.heads import entropy
 from riskfront.transformers.exits.pooling import FIRST, SECOND, features
-from riskfront.transformers.heads import entropy
-from riskfront.transformers.network import Network
+from riskfront.transformers.pruning.cost import Work, until_leaving
+from riskfront.transformers.pruning.network import Network
 
 ROUNDS = 7
 

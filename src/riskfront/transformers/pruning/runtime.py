@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from riskfront.arrays import Array, IntArray
-from riskfront.transformers.backbone import Layer
-from riskfront.transformers.heads import entropy
-from riskfront.transformers.network import Network, Walk
-from riskfront.transformers.setting import Setting
-from riskfront.transformers.tokens import Tokens
+from riskfront.transformers.backbones.backbone import Layer
+from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.exits.heads import entropy
+from riskfront.transformers.pruning.network import Network, Walk
+from riskfront.transformers.pruning.setting import Setting
 
 AT_ONCE = 8  # times the batch size: so many texts are embedded together, because most of them may need no layer
 

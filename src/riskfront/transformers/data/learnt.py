@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.runtime.files import written_whole
-from riskfront.transformers.content import SIZE
+from riskfront.transformers.data.content import SIZE
 
 FILE = "learnt_from.safetensors"
 _VERSION = "1"  # of the digests: another way to normalise texts would need another number
