@@ -43,6 +43,17 @@ def test_every_setting_does_what_a_plain_loop_does(kind, confidence, binary):
     assert table.is_binary("score") is bool(binary)
 
 
+def test_a_confidence_at_its_threshold_is_trusted_as_by_the_policy():
+    runs = simulated_runs(n=60)
+    runs.values["confidence"][:] = np.round(runs.values["confidence"], 1)
+    cascade = rf.Cascade(runs, thresholds=[0.2])
+    table = cascade.table()
+    assert (runs.value("confidence") == 0.2).any()
+    for row in range(table.n_configs):
+        for example in range(60):
+            assert table.losses("score")[row, example] == by_hand(cascade, table.config(row), example, True)[0]
+
+
 def test_sums_of_part_of_the_examples_are_those_of_the_losses():
     table = rf.Cascade(simulated_runs(), stages=2, thresholds=3).table(reference="m2")
     part = table.subset(np.arange(50, 120))
