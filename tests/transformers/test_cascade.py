@@ -209,6 +209,9 @@ def test_from_two_encoders_to_a_certified_cascade(
     assert "fewer operations" in done.stdout
     data = ["--data", tmp_path / "data.parquet", "--out", tmp_path / "answers.csv"]
     assert riskfront("transformers", "predict", tmp_path / "cli", *data).returncode == 0
+    verified = riskfront("verify", tmp_path / "cli" / "certificate.json", tmp_path / "cli")
+    assert verified.returncode == 0, verified.stderr
+    assert "matches" in verified.stdout
     answers = pd.read_csv(tmp_path / "answers.csv")
     assert (answers["prediction"] == answers["label"]).mean() > 0.7
 

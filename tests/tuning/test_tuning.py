@@ -11,10 +11,10 @@ import pytest
 import riskfront as rf
 from riskfront.errors import EvaluationError, InvalidInputError, StoreError
 from riskfront.evaluation.evaluation import evaluate
-from riskfront.losses.splits import split_examples
 from riskfront.search import OptunaSearch
 from riskfront.spaces.space import Choice, Config, Float, Int, Space
 from riskfront.stores.store import LossStore
+from riskfront.tuning.opt_test_parts import positions_of
 from riskfront.tuning.tuning import tune
 
 pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
@@ -25,6 +25,11 @@ PROBLEM = rf.Problem([rf.Limit("error", at_most=0.15), rf.Limit("error", at_most
 DATA = np.random.default_rng(5).random((N, 3))
 DATA[:, 2] = np.arange(N)  # every example knows its number
 LABELS = np.array(["cat", "dog", "owl"])[(3 * DATA[:, 1]).astype(int)]
+
+
+def parts_of(seed: int = 0, labels: Any = None, opt_fraction: float = rf.ParetoTesting().opt_fraction) -> Any:
+    """The positions of planning and testing examples in a run on DATA."""
+    return positions_of(DATA, {"label": LABELS if labels is None else labels}, opt_fraction, seed)
 
 
 class Losses:
@@ -68,7 +73,7 @@ def test_each_part_sees_only_what_it_may(jobs: int) -> None:
     losses = Losses()
     with joblib.parallel_config(backend="threading"):
         certificate = run(losses, n_jobs=jobs, seed=1)
-    opt, test = (frozenset(part.tolist()) for part in split_examples(N, 0.3, 1))
+    opt, test = (frozenset(part.tolist()) for part in parts_of(seed=1))
     parts = [examples for _, examples in losses.calls]
     searched = parts.count(opt)
     assert parts == [opt] * searched + [test] * (len(parts) - searched), "first all searching, then all testing"
@@ -103,7 +108,7 @@ def test_a_grid_for_the_methods_that_need_one() -> None:
 
 def test_a_limit_in_every_group_speaks_of_groups_that_the_test_part_lacks() -> None:
     rare = np.array(LABELS, dtype=object)
-    opt, _ = split_examples(N, 0.3, 0)
+    opt, _ = parts_of()
     rare[opt[:1]] = "unicorn"
     certificate = run(Losses(), groups={"label": rare})
     assert not certificate
@@ -205,7 +210,7 @@ def test_a_store_that_holds_the_budget_already_is_enough(tmp_path: Path) -> None
     run(Losses(), store=tmp_path / "run.zarr", budget=20)
     losses = Losses()
     certificate = run(losses, search="grid", store=tmp_path / "run.zarr", budget=20)
-    opt = frozenset(split_examples(N, 0.3, 0)[0].tolist())
+    opt = frozenset(parts_of()[0].tolist())
     assert len(certificate.explored) == 20
     assert opt not in [part for _, part in losses.calls]
 
@@ -214,7 +219,7 @@ def test_settings_of_another_search_are_told_and_count(tmp_path: Path) -> None:
     run(Losses(), store=tmp_path / "run.zarr", budget=20)
     losses = Losses()
     certificate = run(losses, search="grid", store=tmp_path / "run.zarr", budget=30, again=True)
-    opt = frozenset(split_examples(N, 0.3, 0)[0].tolist())
+    opt = frozenset(parts_of()[0].tolist())
     assert len(certificate.explored) == 30
     assert [part for _, part in losses.calls].count(opt) == 10
 
@@ -279,14 +284,14 @@ def test_the_guided_search_gets_its_targets(monkeypatch: pytest.MonkeyPatch) -> 
     overall, worst = seen["targets"]
     assert (overall.name, overall.alpha, overall.n_opt, overall.n_test) == ("error", 0.15, 450, 1050)
     assert worst.name == "error per label"
-    opt = [int(np.sum(LABELS[split_examples(N, 0.3, 0)[0]] == name)) for name in ("cat", "dog", "owl")]
+    opt = [int(np.sum(LABELS[parts_of()[0]] == name)) for name in ("cat", "dog", "owl")]
     assert (worst.n_opt, worst.n_test) == (min(opt), round(min(opt) / 450 * 1050))
     assert seen["delta"] == PROBLEM.delta
     sure = np.arange(N) % 10 == 0
     limits = [rf.Limit("error", at_most=0.15, given="sure"), rf.Limit("error", at_most=0.25, per="label", given="sure")]
     run(Losses(), search="guided", problem=rf.Problem(limits, "cost"), groups={"label": LABELS, "sure": sure})
     selected, crossed = seen["targets"]
-    opt = split_examples(N, 0.3, 0)[0]
+    opt = parts_of()[0]
     n_sure = int(sure[opt].sum())
     assert (selected.n_opt, selected.n_test) == (n_sure, round(n_sure / 450 * 1050))
     assert crossed.n_opt == min(np.unique(LABELS[opt[sure[opt]]], return_counts=True)[1])
@@ -302,7 +307,7 @@ def test_a_guided_search_sees_nothing_of_test_examples_not_even_groups(monkeypat
     monkeypatch.setattr("riskfront.tuning.search_loop.make_search", fake)
     run(Losses(), search="guided")
     labels = LABELS.copy()
-    labels[split_examples(N, 0.3, 0)[1][::2]] = "cat"
+    labels[parts_of()[1][::2]] = "cat"
     run(Losses(), search="guided", groups={"label": labels})
     assert seen[0] == seen[1]
 
@@ -418,7 +423,7 @@ def test_a_search_that_repeats_itself_is_ended() -> None:
     certificate = run(losses, search=search, budget=10)
     assert sorted(certificate.explored["t"]) == [0, 1 / 3, 2 / 3]
     assert search.told < 200
-    opt = frozenset(split_examples(N, 0.3, 0)[0].tolist())
+    opt = frozenset(parts_of()[0].tolist())
     assert [part for _, part in losses.calls].count(opt) == 3
 
 
@@ -428,7 +433,7 @@ def test_a_batch_may_hold_a_setting_twice() -> None:
     losses = Losses()
     with joblib.parallel_config(backend="threading"):
         run(losses, search=Repeating(2), budget=2, n_jobs=2)
-    opt = frozenset(split_examples(N, 0.3, 0)[0].tolist())
+    opt = frozenset(parts_of()[0].tolist())
     assert [part for _, part in losses.calls].count(opt) == 2
 
 

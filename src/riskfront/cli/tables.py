@@ -79,7 +79,7 @@ def verify(
 ) -> int:
     """Recompute a certificate from the data and say whether it matches."""
     claimed = rf.Certificate.load(certificate)
-    if (Path(table) / "adaptive.json").is_file():  # the folder of accelerate
+    if any((Path(table) / name).is_file() for name in ("adaptive.json", "cascade.json")):  # the folder of accelerate
         from riskfront.transformers.recomputing import recompute
 
         return _say(differences(recompute(claimed, table), claimed), as_json)

@@ -17,6 +17,9 @@ from riskfront.methods import make_method
 from riskfront.runtime.files import written_whole
 from riskfront.spaces.dimensions import Choice
 from riskfront.spaces.space import Config, Space
+from riskfront.transformers.cascade.classifier import FILE as CASCADE
+from riskfront.transformers.cascade.classifier import CascadeClassifier, class_order
+from riskfront.transformers.cascade.trace import CascadeTrace
 from riskfront.transformers.classifier import AdaptiveClassifier
 from riskfront.transformers.data.tokens import Tokens
 from riskfront.transformers.pruning.latency import Clock, clocks_of
@@ -40,13 +43,9 @@ def keep_examples(folder: str | os.PathLike[str], trace: PruningTrace, seed: int
 
 def recompute(certificate: Certificate, folder: str | os.PathLike[str]) -> Certificate:
     """What `accelerate` would certify now, of the settings that were searched then. Passes that the folder lacks are made."""
-    found = AdaptiveClassifier.from_pretrained(folder)
-    configs = certificate.searched or []
-    clocks = None
-    if "latency" in certificate.problem.losses:  # as they were measured then, where the folder keeps them
-        precisions = sorted({str(config.get("precision", "float32")) for config in configs})
-        clocks = clocks_of(found.network, found.max_length, precisions, Path(folder) / TRACES)
-    trace, seed = _trace(found, Path(folder), clocks)
+    configs, source = certificate.searched or [], Path(folder)
+    trace: PruningTrace | CascadeTrace
+    trace, seed = _cascade_trace(source) if (source / CASCADE).is_file() else _single_trace(certificate, source)
     again = tune(
         trace.losses,
         trace.examples,
@@ -62,6 +61,22 @@ def recompute(certificate: Certificate, folder: str | os.PathLike[str]) -> Certi
         progress=False,
     )
     return choose(again, certificate.choice)
+
+
+def _single_trace(certificate: Certificate, folder: Path) -> tuple[PruningTrace, int]:
+    """Of one network, with the clocks as they were measured then, where the folder keeps them."""
+    found, clocks = AdaptiveClassifier.from_pretrained(folder), None
+    if "latency" in certificate.problem.losses:
+        precisions = sorted({str(config.get("precision", "float32")) for config in certificate.searched or []})
+        clocks = clocks_of(found.network, found.max_length, precisions, folder / TRACES)
+    return _trace(found, folder, clocks)
+
+
+def _cascade_trace(folder: Path) -> tuple[CascadeTrace, int]:
+    """Of both encoders of a cascade."""
+    found = CascadeClassifier.from_pretrained(folder)
+    (small, _), (large, seed) = _trace(found.small, folder / "small"), _trace(found.large, folder / "large")
+    return CascadeTrace(small, large, class_order(found.small.classes, found.large.classes)), seed
 
 
 def _trace(

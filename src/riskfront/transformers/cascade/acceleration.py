@@ -37,6 +37,7 @@ from riskfront.transformers.gain import Gain, few_of, gain_of, times_as_fast
 from riskfront.transformers.learning.training import Trained
 from riskfront.transformers.plan import Grid, Plan
 from riskfront.transformers.pruning.trace import PruningTrace
+from riskfront.transformers.recomputing import keep_examples
 from riskfront.tuning.opt_test_parts import positions_of
 from riskfront.tuning.tuning import tune
 
@@ -129,6 +130,8 @@ def certify_cascade(
     certificate = replace(certificate, notes=fresh.notes, earlier_looks=earlier)
     certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
     found = CascadeClassifier(classifier_of(small), classifier_of(large), certificate)
+    keep_examples(target / "small", first, plan.seed)
+    keep_examples(target / "large", second, plan.seed)
     (target / GAIN).unlink(missing_ok=True)
     found.save_pretrained(target)
     if certificate:
