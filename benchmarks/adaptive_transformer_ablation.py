@@ -81,10 +81,10 @@ def arms(pairs: bool) -> list[Arm]:
     return [
         Arm("before: [CLS] as it is", paper, standardise=False, temperature=False, thresholds=BEFORE),
         Arm("+ standardised", paper, temperature=False, thresholds=BEFORE),
-        Arm("+ pooled", pooled, temperature=False, thresholds=BEFORE),
+        Arm("+ pooled, own depth only", pooled, temperature=False, thresholds=BEFORE),
         Arm("+ exit before the first layer", whole, temperature=False, thresholds=BEFORE),
-        Arm("+ temperature", whole, thresholds=BEFORE),
-        Arm(f"+ {NOW} exit thresholds instead of {BEFORE}", whole),
+        Arm(f"+ {NOW} exit thresholds instead of {BEFORE}", whole, temperature=False),
+        Arm("+ temperature (not kept)", whole),
     ]
 
 
@@ -239,7 +239,7 @@ def main() -> None:
     if not arguments.no_tokens:
         rows += measure_tokens(arguments)
     if arguments.plain:
-        last = replace(arms(pairs)[-1], name="exits only, without a loss on early layers")
+        last = replace(arms(pairs)[-2], name="exits only, without a loss on early layers")
         rows += measure_exits(arguments, arguments.plain, arguments.work / "features-plain", [last])
     frame = pd.DataFrame(rows)
     write_results(f"adaptive_transformer_ablation_{arguments.name}", lines_of(arguments.name, frame), frame)
