@@ -1,6 +1,7 @@
 """tune: Algorithm 1 with a search. Search sees planning examples only; testing ones the plan, up to the first failure."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 import riskfront as rf
 from riskfront.errors import EvaluationError, InvalidInputError, StoreError
 from riskfront.evaluation.evaluation import evaluate
+from riskfront.losses.groups import Groups
 from riskfront.search import OptunaSearch
 from riskfront.spaces.space import Choice, Config, Float, Int, Space
 from riskfront.stores.store import LossStore
+from riskfront.tuning import tuning
 from riskfront.tuning.opt_test_parts import positions_of
 from riskfront.tuning.tuning import tune
 
@@ -27,9 +30,12 @@ DATA[:, 2] = np.arange(N)  # every example knows its number
 LABELS = np.array(["cat", "dog", "owl"])[(3 * DATA[:, 1]).astype(int)]
 
 
-def parts_of(seed: int = 0, labels: Any = None, opt_fraction: float = rf.ParetoTesting().opt_fraction) -> Any:
+def parts_of(seed: int = 0, **more: Any) -> Any:
     """The positions of planning and testing examples in a run on DATA."""
-    return positions_of(DATA, {"label": LABELS if labels is None else labels}, opt_fraction, seed)
+    return positions_of(DATA, {"label": LABELS, **more}, rf.ParetoTesting().opt_fraction, seed)
+
+
+N_OPT = len(parts_of()[0])
 
 
 class Losses:
@@ -59,7 +65,8 @@ def test_it_certifies_what_evaluate_and_calibrate_would_on_the_same_settings() -
     assert certificate
     explored = certificate.explored[["t", "model"]]
     table = evaluate(Losses(), DATA, explored, groups={"label": LABELS}, bounds={"cost": (0, 2)})
-    direct = rf.calibrate(table, PROBLEM, seed=2)
+    opt, test = (table.subset(part) for part in parts_of(seed=2))
+    direct = rf.certify(rf.ParetoTesting().plan(opt, PROBLEM), test, PROBLEM)
     pd.testing.assert_frame_equal(certificate.path, direct.path)
     pd.testing.assert_frame_equal(certificate.measured, direct.measured)
     assert certificate.config == direct.config
@@ -282,18 +289,18 @@ def test_the_guided_search_gets_its_targets(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("riskfront.tuning.search_loop.make_search", fake)
     run(Losses(), search="guided")
     overall, worst = seen["targets"]
-    assert (overall.name, overall.alpha, overall.n_opt, overall.n_test) == ("error", 0.15, 450, 1050)
+    assert (overall.name, overall.alpha, overall.n_opt, overall.n_test) == ("error", 0.15, N_OPT, N - N_OPT)
     assert worst.name == "error per label"
     opt = [int(np.sum(LABELS[parts_of()[0]] == name)) for name in ("cat", "dog", "owl")]
-    assert (worst.n_opt, worst.n_test) == (min(opt), round(min(opt) / 450 * 1050))
+    assert (worst.n_opt, worst.n_test) == (min(opt), round(min(opt) / N_OPT * (N - N_OPT)))
     assert seen["delta"] == PROBLEM.delta
     sure = np.arange(N) % 10 == 0
     limits = [rf.Limit("error", at_most=0.15, given="sure"), rf.Limit("error", at_most=0.25, per="label", given="sure")]
     run(Losses(), search="guided", problem=rf.Problem(limits, "cost"), groups={"label": LABELS, "sure": sure})
     selected, crossed = seen["targets"]
-    opt = parts_of()[0]
+    opt = parts_of(sure=sure)[0]
     n_sure = int(sure[opt].sum())
-    assert (selected.n_opt, selected.n_test) == (n_sure, round(n_sure / 450 * 1050))
+    assert (selected.n_opt, selected.n_test) == (n_sure, round(n_sure / N_OPT * (N - N_OPT)))
     assert crossed.n_opt == min(np.unique(LABELS[opt[sure[opt]]], return_counts=True)[1])
 
 
@@ -306,17 +313,24 @@ def test_a_guided_search_sees_nothing_of_test_examples_not_even_groups(monkeypat
 
     monkeypatch.setattr("riskfront.tuning.search_loop.make_search", fake)
     run(Losses(), search="guided")
-    labels = LABELS.copy()
-    labels[parts_of()[1][::2]] = "cat"
-    run(Losses(), search="guided", groups={"label": labels})
+    whole = tuning.split
+
+    def with_other_test_groups(*given: Any) -> Any:
+        parts = whole(*given)
+        groups = {"label": Groups(parts.test.groups["label"].levels, np.zeros_like(parts.test.groups["label"].codes))}
+        return replace(parts, test=replace(parts.test, groups=groups))
+
+    monkeypatch.setattr(tuning, "split", with_other_test_groups)
+    run(Losses(), search="guided")
     assert seen[0] == seen[1]
 
 
 def test_a_guided_search_goes_on_where_too_few_test_examples_are_expected() -> None:
-    """Six of 26 examples of a rare group are planning examples: 14 would be expected among the testing ones, there are 20."""
-    n, seed = 600, 5
+    """Fewer of a rare group are planning examples than its share: fewer are expected among the testing ones than there are."""
+    n = 600
     rare = np.arange(n) >= n - 26
-    assert np.sum(rare[split_examples(n, 0.3, seed)[1]]) == 20
+    fraction = rf.ParetoTesting().opt_fraction
+    seed = next(s for s in range(500) if rare[positions_of(list(range(n)), {"rare": rare}, fraction, s)[1]].sum() >= 24)
     problem = rf.Problem([rf.Limit("error", at_most=0.15, per="rare")], minimize="cost")
 
     def losses(config: Config, examples: Any) -> dict[str, Any]:
@@ -528,7 +542,7 @@ def test_bounds_can_be_declared_when_a_store_was_made_without_them(tmp_path: Pat
     with pytest.raises(rf.InvalidInputError, match="needs bounds"):
         tune(losses, list(range(400)), SPACE, problem, **options)
     for bounds in ({"wait": (0, 5)}, {"wait": (0, 50)}):
-        certificate = tune(losses, list(range(400)), SPACE, problem, bounds=bounds, **options)
+        certificate = tune(losses, list(range(400)), SPACE, problem, bounds=bounds, again=True, **options)
         assert certificate.loss_bounds == {"wait": bounds["wait"]}
         assert rf.verify(certificate, tmp_path / "run.zarr") == []
 

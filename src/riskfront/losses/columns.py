@@ -42,7 +42,7 @@ class Column(Protocol):
 
 
 @runtime_checkable
-class Computed(Column, Protocol):
+class Computed(Protocol):
     """Losses that are computed from something smaller, and can be for some of the examples alone."""
 
     def of_examples(self, examples: IntArray) -> Column: ...
