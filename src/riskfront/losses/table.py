@@ -6,7 +6,7 @@ The table knows no alpha: it stores raw losses, and limits say which examples co
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -14,17 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
+from riskfront.arrays import Array, IntArray
 from riskfront.identity.array_digest import BLAKE3
 from riskfront.losses.cached_sums import KnownSums
 from riskfront.losses.columns import Bounds, Column, bounds_of, declared_bounds, loss_arrays
 from riskfront.losses.contents import salt_of, shared_examples
 from riskfront.losses.groups import Groups
-from riskfront.losses.references import drop, drops, find_reference, own_term
 from riskfront.losses.sample import Sample, all_examples
-from riskfront.losses.settings import as_settings, numbers_of_settings
+from riskfront.losses.settings import as_settings
 from riskfront.losses.splits import positions, split_examples
-from riskfront.losses.sums import Term, Totals
+from riskfront.losses.summed import SummedLosses
 from riskfront.losses.table_digest import table_digest
 from riskfront.losses.table_file import TableParts, read_parts, write_parts
 from riskfront.losses.values import known, plain
@@ -32,7 +31,7 @@ from riskfront.losses.values import known, plain
 T = TypeVar("T")
 
 
-class LossTable:
+class LossTable(SummedLosses):
     """Losses of settings on examples.
 
     Args:
@@ -232,14 +231,6 @@ class LossTable:
         table._shared, table._in_own_order = {}, self._in_own_order
         return table
 
-    def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The result of ``compute``, computed once for this part of the data: a front, say, that every alpha shares."""
-        return _once(self._memory, key, compute)
-
-    def shared(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Like ``remember``, for what rests on the settings alone and is the same for all parts of a table: its grid, say."""
-        return _once(self._shared, key, compute)
-
     def same_settings(self, other: LossTable) -> bool:
         """Whether two tables are parts of one table, so that their rows correspond."""
         return self._configs is other._configs
@@ -260,59 +251,6 @@ class LossTable:
         part = self._part(self._sample.with_groups_of(other._sample))
         part._in_own_order = self._in_own_order
         return part
-
-    # ---------------------------------------------------------------- sums
-
-    def means(self, term: Term | str, rows: IntArray | None = None) -> FloatArray:
-        """(settings, groups): the mean of a term in each group, nan without examples; a number of the settings is its own."""
-        term = Term(term) if isinstance(term, str) else term
-        if self.belongs_to_settings(term.loss):
-            return numbers_of_settings(self._configs, term.loss, rows)[:, None]
-        return self.totals(term, rows).means()
-
-    def totals(self, term: Term, rows: IntArray | None = None) -> Totals:
-        """The sums of a term for all settings, or for the given rows."""
-        if term.drop_from is None:
-            return self._sums.totals(term, rows)
-        own, reference = self._against(term)
-        return drop(self._sums.totals(own, reference), self._sums.totals(own, rows))
-
-    def reference(self, name: str) -> int:
-        """The row of the setting that others are compared with."""
-        return self.shared(("reference", name), lambda: find_reference(self._configs, name))
-
-    def belongs_to_settings(self, name: str) -> bool:
-        """Whether a name stands for a column of the settings, and not for a loss."""
-        return name not in self._sample.losses and name in self._configs.columns
-
-    def _against(self, term: Term) -> tuple[Term, IntArray]:
-        """A drop as the term of each setting and the row of the reference."""
-        return own_term(term, self._sample.varies(term)), np.array([self.reference(str(term.drop_from))])
-
-    def halves(self, term: Term) -> tuple[Totals, Totals]:
-        """The sums of a term for all settings over every other example, and over the rest."""
-        if term.drop_from is None:
-            return self._sums.halves(term)
-        own, reference = self._against(term)
-        first, second = self._sums.halves(own)
-        return drop(first.at(reference), first), drop(second.at(reference), second)
-
-    @staticmethod
-    def read_together(parts: Sequence[LossTable], term: Term, rows: IntArray) -> None:
-        """Sum a term of these settings in several parts of one table, from a single read of their losses."""
-        if parts[0].belongs_to_settings(term.loss):
-            return
-        KnownSums.read_together([part._sums for part in parts], replace(term, drop_from=None), rows)
-
-    def sequences(self, term: Term, rows: IntArray) -> tuple[Array, BoolArray | None, list[BoolArray]]:
-        """The losses of some settings one by one, in the order of the examples.
-
-        Returns (rows, n) losses, (rows, n) or (1, n) condition or None, and for each group which examples it has, (n,).
-        """
-        if term.drop_from is None:
-            return self._sample.sequences(term, rows)
-        own, reference = self._against(term)
-        return drops(self._sample.sequences(own, reference)[0], *self._sample.sequences(own, rows))
 
     # ---------------------------------------------------------------- files
 
@@ -353,10 +291,3 @@ class LossTable:
     def sha256(self) -> str:
         """A fingerprint of everything in the table: settings, losses, groups, bounds, and which examples a part has."""
         return self.remember("sha256", lambda: table_digest(self._configs, self._sample, self._bounds))
-
-
-def _once(known: dict[Hashable, Any], key: Hashable, compute: Callable[[], T]) -> T:
-    if key not in known:
-        known[key] = compute()
-    found: T = known[key]
-    return found
