@@ -5,6 +5,7 @@ setting is known and a violation is a fact, not an estimate. Without a certifica
 
     python -m benchmarks.power --trials 200 --out benchmarks/results/power.csv
     python -m benchmarks.power --study defaults --trials 100 --out benchmarks/results/defaults.csv
+    python -m benchmarks.power --study targets --trials 100 --out benchmarks/results/targets.csv
 
 Each writes a Markdown table of the same name next to the CSV.
 """
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -25,11 +27,14 @@ import pandas as pd
 import riskfront as rf
 from benchmarks.adaptive_classifier import World, make_world
 from riskfront.evidence.evidence import Evidence
-from riskfront.methods import METHODS, Method
+from riskfront.methods import METHODS, Method, Plan
+from riskfront.methods.pareto_testing import PAPER_P_VALUE
+from riskfront.statistics.procedures import FixedSequence
 
 OVERALL = (0.025, 0.05, 0.1)
 WORST_CLASS = (0.05, 0.1, 0.15)
 SELECTIVE = (0.02, 0.03, 0.05)
+BEFORE = rf.ParetoTesting.as_in_the_paper(opt_fraction=0.3)  # as in the first version of riskfront
 LAMBDAS = (0.5, 0.7, 0.8, 0.9)
 
 
@@ -50,18 +55,34 @@ class Question:
     alphas: tuple[float, ...]
     rows: tuple[Row, ...]
     world: str = "plain"
+    calibration: int | None = None
+
+
+@dataclass(frozen=True)
+class Clairvoyant:
+    """What no plan can beat: the front of the whole population, in its true order, tested on all examples."""
+
+    population: rf.LossTable
+    name: ClassVar[str] = "clairvoyant"
+    guaranteed: ClassVar[bool] = True
+    opt_fraction: ClassVar[float] = 0.0
+
+    def plan(self, opt: rf.LossTable, problem: rf.Problem) -> Plan:
+        rows = rf.ParetoTesting.as_in_the_paper().plan(self.population, problem).rows
+        return Plan(self, opt, rows, FixedSequence())
 
 
 def questions() -> Iterator[Question]:
     """The comparisons of the paper and of the improvements on it."""
-    clipped, paper = rf.Limit("drop_clipped", at_most=0.05), rf.ParetoTesting(opt_fraction=0.5)
-    hoeffding_bentkus = rf.Limit("drop_clipped", at_most=0.05, p_value="hoeffding-bentkus")
+    clipped, paper = rf.Limit("drop_clipped", at_most=0.05), rf.ParetoTesting.as_in_the_paper()
+    hoeffding_bentkus = rf.Limit("drop_clipped", at_most=0.05, p_value=PAPER_P_VALUE)
     rows = [
         Row("bonferroni, Hoeffding-Bentkus", (hoeffding_bentkus,), rf.BonferroniTesting()),
         Row("split-fst, Hoeffding-Bentkus, split .5", (hoeffding_bentkus,), rf.SplitFST(opt_fraction=0.5)),
         Row("sgt, Hoeffding-Bentkus", (hoeffding_bentkus,), rf.SGT()),
         Row("pareto-testing as in the paper: Hoeffding-Bentkus, split .5", (hoeffding_bentkus,), paper),
-        Row("pareto-testing, binomial, split .3", (clipped,), rf.ParetoTesting(opt_fraction=0.3)),
+        Row("pareto-testing, binomial, the paper's plan on .3", (clipped,), BEFORE),
+        Row("pareto-testing, binomial, as by default", (clipped,), rf.ParetoTesting()),
     ]
     rows += [
         Row(f"{name}, binomial, as by default", (clipped,), method())
@@ -70,27 +91,32 @@ def questions() -> Iterator[Question]:
     ]
     yield Question("clipped drop", OVERALL, tuple(rows))
     signed = rf.Limit("drop", at_most=0.05, p_value="betting")
-    row = Row("pareto-testing, betting on the signed drop, split .3", (signed,), rf.ParetoTesting(opt_fraction=0.3))
-    yield Question("signed drop", OVERALL, (row,))
-    padded = rf.Limit("drop_clipped", at_most=0.1, per="label", p_value="hoeffding-bentkus", padded=True)
+    rows = [
+        Row("pareto-testing, betting on the signed drop, the paper's plan on .3", (signed,), BEFORE),
+        Row("pareto-testing, betting on the signed drop, as by default", (signed,), rf.ParetoTesting()),
+    ]
+    yield Question("signed drop", OVERALL, tuple(rows))
+    padded = rf.Limit("drop_clipped", at_most=0.1, per="label", p_value=PAPER_P_VALUE, padded=True)
     conditional = rf.Limit("drop_clipped", at_most=0.1, per="label")
     yield Question(
         "clipped drop, worst class",
         WORST_CLASS,
         (
             Row("pareto-testing, padded Hoeffding-Bentkus as in the paper, split .5", (padded,), paper),
-            Row("pareto-testing, conditional binomial, split .3", (conditional,), rf.ParetoTesting(opt_fraction=0.3)),
+            Row("pareto-testing, conditional binomial, the paper's plan on .3", (conditional,), BEFORE),
+            Row("pareto-testing, conditional binomial, as by default", (conditional,), rf.ParetoTesting()),
         ),
     )
     answer = rf.Limit("answered", at_least=0.8)
-    padded = rf.Limit("drop_clipped", at_most=0.05, given="answered", p_value="hoeffding-bentkus", padded=True)
+    padded = rf.Limit("drop_clipped", at_most=0.05, given="answered", p_value=PAPER_P_VALUE, padded=True)
     conditional = rf.Limit("drop_clipped", at_most=0.05, given="answered")
     yield Question(
         "clipped drop given answered, answered at least .8",
         SELECTIVE,
         (
             Row("pareto-testing, padded Hoeffding-Bentkus as in the paper, split .5", (padded, answer), paper),
-            Row("pareto-testing, conditional binomial, split .3", (conditional, answer), rf.ParetoTesting()),
+            Row("pareto-testing, conditional binomial, the paper's plan on .3", (conditional, answer), BEFORE),
+            Row("pareto-testing, conditional binomial, as by default", (conditional, answer), rf.ParetoTesting()),
         ),
         world="selective",
     )
@@ -119,6 +145,22 @@ def defaults() -> Iterator[Question]:
     yield Question("clipped drop, and at most .15 in every class", OVERALL, tuple(rows))
 
 
+def targets() -> Iterator[Question]:
+    """What is gained over the first version, and what is left to gain, at three sizes."""
+    clipped, signed = (rf.Limit("drop_clipped", at_most=0.05),), (rf.Limit("drop", at_most=0.05),)
+    for limits, title, sizes in (
+        (clipped, "clipped drop", (5_000, 1_000, 500)),
+        (signed, "signed drop", (5_000, 1_000)),
+    ):
+        for size in sizes:
+            rows = [
+                Row("as in the first version: the paper's plan on .3", limits, BEFORE),
+                Row("as by default", limits, rf.ParetoTesting()),
+                Row("as by default, without the net", limits, rf.ParetoTesting(net=0.0)),
+            ]
+            yield Question(f"{title}, n = {size:,}", OVERALL, tuple(rows), calibration=size)
+
+
 def ask(question: Question, world: World, trials: int, calibration: int, seed: int) -> pd.DataFrame:
     """One row for each line of the question and alpha: mean true cost, excess over the true optimum, violation rates."""
     names = {term.loss for row in question.rows for term in rf.Problem(row.limits, ["cost"]).terms}
@@ -132,13 +174,15 @@ def ask(question: Question, world: World, trials: int, calibration: int, seed: i
     found = []
     for limits in dict.fromkeys(row.limits for row in question.rows):
         lines = [row for row in question.rows if row.limits == limits]
+        if question.calibration is not None:
+            lines.append(Row("clairvoyant", limits, Clairvoyant(table)))
         results = rf.experiment.run(
             table,
             rf.Problem(limits, minimize=["cost"], delta=0.1),
             methods=[row.method for row in lines],
             alphas=question.alphas,
             trials=trials,
-            calibration=calibration,
+            calibration=question.calibration or calibration,
             seed=seed,
         )
         # rows come trial by trial, alpha by alpha, method by method
@@ -170,7 +214,10 @@ def true_optimum(table: rf.LossTable, question: Question, alpha: float) -> float
 
 def markdown(results: pd.DataFrame, command: str) -> str:
     """Small tables: one for each question, alphas side by side."""
-    parts = [f"Made by `{command}`: {results['trials'].iloc[0]} trials, 5,000 calibration examples, delta = 0.1."]
+    trials = results["trials"].iloc[0]
+    parts = [
+        f"Made by `{command}`: {trials} trials, 5,000 calibration examples unless a title says otherwise, delta = 0.1."
+    ]
     parts.append(
         "Mean true cost (excess over the best setting that truly holds); then the share of trials in which the chosen "
         "setting, and in which any certified setting, truly breaks a limit: the largest over the alphas."
@@ -182,7 +229,9 @@ def markdown(results: pd.DataFrame, command: str) -> str:
         lines.append("| --- |" + " --- |" * (len(alphas) + 2))
         for name, rows in part.groupby("line", sort=False):
             cells = [
-                f"{row.cost:.3f}" + ("" if np.isnan(row.excess) else f" ({100 * row.excess:+.1f} %)")
+                f"{row.cost:.3f}"
+                + ("" if np.isnan(row.excess) else f" ({100 * row.excess:+.1f} %)")
+                + ("" if np.isnan(row.excess) or row.certified == 1 else f", none {1 - row.certified:.2f}")
                 for row in rows.itertuples()
             ]
             rates = [
@@ -194,20 +243,26 @@ def markdown(results: pd.DataFrame, command: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+STUDIES = {"methods": questions, "defaults": defaults, "targets": targets}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Power and validity on the simulated adaptive classifier.")
-    parser.add_argument("--study", choices=("methods", "defaults"), default="methods")
+    parser.add_argument("--study", choices=tuple(STUDIES), default="methods")
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--calibration", type=int, default=5_000)
     parser.add_argument("--examples", type=int, default=20_000)
     parser.add_argument("--small", action="store_true", help="a small grid, to try the script")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="questions whose title has this in it")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/power.csv"))
     options = parser.parse_args()
     size = {"heads": 5, "tokens": 5, "exits": 5} if options.small else {}
     worlds: dict[str, World] = {}
     results = []
-    for question in questions() if options.study == "methods" else defaults():
+    for question in STUDIES[options.study]():
+        if options.only not in question.title:
+            continue
         start = time.perf_counter()
         if question.world not in worlds:
             worlds.clear()

@@ -74,7 +74,7 @@ def measure() -> list[tuple[str, str, str]]:
 
     tables = [fresh() for _ in range(5)]  # a table remembers its sums, so each run gets its own
     once = best_of(lambda: rf.calibrate(tables.pop(), problem))
-    rows.append(("calibrate, over np.sum of both arrays", f"x{once / one_read:.1f}", "x6"))
+    rows.append(("calibrate, smoothing and net included, over np.sum of both arrays", f"x{once / one_read:.1f}", "x4"))
     size = error.nbytes + cost.nbytes
     table = fresh()
     extra = peak_memory(lambda: rf.calibrate(table, problem))
@@ -87,7 +87,7 @@ def measure() -> list[tuple[str, str, str]]:
         table, problem, methods=[method], alphas=ALPHAS, trials=100, calibration=5000
     )
     reference = best_of(lambda: trials("pareto-testing"), 3)
-    rows.append(("100 trials x 8 alphas, over np.sum of two float64 arrays", f"x{reference / double_read:.1f}", "x20"))
+    rows.append(("100 trials x 8 alphas, over np.sum of two float64 arrays", f"x{reference / double_read:.1f}", "x15"))
     rows.append(
         ("the same, memory beyond the table", f"{peak_memory(lambda: trials('pareto-testing')) / 1e6:.0f} MB", "500 MB")
     )
@@ -120,6 +120,15 @@ def measure() -> list[tuple[str, str, str]]:
         ),
     }
     rows += [(what, f"{1000 * best_of(function):.1f} ms", "100 ms") for what, function in small.items()]
+    losses = rng.beta(0.3, 2.7, (500, 5_000))
+    before = best_of(lambda: p_values.betting_fixed(losses, 0.1, 0.1))
+    ratio = best_of(lambda: p_values.betting(losses, 0.1, 0.1)) / before
+    rows.append(("bets with a target, 500 x 5,000, over bets with fixed stakes", f"x{ratio:.1f}", "x1"))
+    part, _ = fresh().split(0.2)
+    rf.ParetoTesting().plan(part, problem)  # sums are known from now on
+    part._memory.clear()
+    smoothing = best_of(lambda: (part._memory.clear(), rf.ParetoTesting().plan(part, problem)))
+    rows.append(("planning on 6,480 settings, smoothing included, sums known", f"{1000 * smoothing:.1f} ms", "20 ms"))
     rows.append(("import riskfront, beyond numpy and pandas", f"{import_seconds():.2f} s", "0.3 s"))
     return rows
 

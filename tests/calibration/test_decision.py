@@ -29,7 +29,9 @@ def test_sequential_tests_stop_at_the_first_failure() -> None:
 def test_nothing_behind_the_failure_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     original = Evidence.p_values
-    monkeypatch.setattr(Evidence, "p_values", lambda self, rows: asked.extend(rows.tolist()) or original(self, rows))
+    monkeypatch.setattr(
+        Evidence, "p_values", lambda self, rows, aims: asked.extend(rows.tolist()) or original(self, rows)
+    )
     table = random_table(shape=(200,), n=50)
     hopeless = rf.Problem([rf.Limit("error", at_most=0.001, p_value="betting")], ["cost"])
     decide(Plan(rf.ParetoTesting(), table, np.arange(200), FixedSequence()), Evidence(hopeless, table))

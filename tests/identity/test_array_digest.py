@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from riskfront.identity import array_digest as module
-from riskfront.identity.array_digest import fingerprint
+from riskfront.identity.array_digest import BLAKE3, fast_fingerprint, fingerprint
+from tests.support.tables import random_table
 
 
 def test_sees_names_types_shapes_and_values() -> None:
@@ -37,3 +38,25 @@ def test_blocks_see_every_byte(monkeypatch: pytest.MonkeyPatch) -> None:
         changed = array.copy()
         changed[index] += 1e-9
         assert fingerprint({}, {"a": changed}) != before
+
+
+def test_fast_digests_tell_content_apart_and_say_what_they_are() -> None:
+    rng = np.random.default_rng(0)
+    array = rng.random((40, 9000))
+    digest = fast_fingerprint({"a": 1}, {"x": array})
+    assert digest.startswith(BLAKE3)
+    assert digest == fast_fingerprint({"a": 1}, {"x": array.copy(order="F")})
+    changed = array.copy()
+    changed[39, 8999] += 1e-9
+    for other in ({"x": changed}, {"y": array}, {"x": array.astype(np.float32)}, {"x": array.reshape(80, 4500)}):
+        assert fast_fingerprint({"a": 1}, other) != digest
+    assert fast_fingerprint({"a": 2}, {"x": array}) != digest
+
+
+def test_a_table_is_known_by_either_kind_of_digest() -> None:
+    table = random_table(n=50)
+    assert table.fingerprint.startswith(BLAKE3)
+    assert table.has_fingerprint(table.fingerprint)
+    assert table.has_fingerprint(table.sha256)
+    assert not random_table(1, n=50).has_fingerprint(table.fingerprint)
+    assert not random_table(1, n=50).has_fingerprint(table.sha256)

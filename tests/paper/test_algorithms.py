@@ -104,12 +104,15 @@ def test_eq_constrained_opt_eps_all() -> None:
     two = rf.Problem([rf.Limit("error", at_most=ALPHA), rf.Limit("drop", at_most=0.4)], ["cost"])
     for seed in range(6):
         opt = random_table(seed, n=150)
-        front = rf.ParetoTesting(prune=False).plan(opt, EXACT).rows.tolist()
+        front = rf.ParetoTesting.as_in_the_paper(prune=False).plan(opt, EXACT).rows.tolist()
         path = rf.ConstrainedPath().plan(opt, EXACT).rows.tolist()
         below = [row for row in front if Evidence(EXACT, opt).excess()[row] < 0]
         assert path == below
         key = {
-            tuple(point) for point in Evidence(two, opt).objectives(rf.ParetoTesting(prune=False).plan(opt, two).rows)
+            tuple(point)
+            for point in Evidence(two, opt).objectives(
+                rf.ParetoTesting.as_in_the_paper(prune=False).plan(opt, two).rows
+            )
         }
         assert {
             tuple(point) for point in Evidence(two, opt).objectives(rf.ConstrainedPath().plan(opt, two).rows)

@@ -78,8 +78,8 @@ def test_pruning_for_several_constraints() -> None:
     """Section 5.2: with c > 1, only the front of (p_opt, Q_{c+1}, ...) need be tested."""
     opt = random_table(n=200)
     p_opt, cost = np.array(p_values(opt)), opt.losses("cost").mean(axis=1)
-    rows = rf.ParetoTesting(prune=True).plan(opt, PROBLEM).rows
-    whole = rf.ParetoTesting(prune=False).plan(opt, PROBLEM).rows
+    rows = rf.ParetoTesting.as_in_the_paper(prune=True).plan(opt, PROBLEM).rows
+    whole = rf.ParetoTesting.as_in_the_paper(prune=False).plan(opt, PROBLEM).rows
     for row in whole:
         better = (p_opt[rows] <= p_opt[row] * (1 + 1e-9)) & (cost[rows] <= cost[row] + 1e-9)
         assert better.any()
@@ -91,7 +91,7 @@ def test_algorithm_pareto_testing(seed: int, free: tuple[str, ...]) -> None:
     """Algorithm 1 as a plain loop against calibrate."""
     table = random_table(seed, n=300)
     problem = rf.Problem(PROBLEM.limits, list(free), delta=0.1)
-    certificate = rf.calibrate(table, problem, method=rf.ParetoTesting(opt_fraction=0.5, prune=False), seed=seed)
+    certificate = rf.calibrate(table, problem, method=rf.ParetoTesting.as_in_the_paper(prune=False), seed=seed)
 
     opt, testing = table.split(0.5, seed=seed)
     # OPTIMIZATION: front of all c + k empirical objectives, ordered by p_opt from low to high

@@ -61,7 +61,29 @@ def hoeffding_bentkus(losses_total: Number, n: int, alpha: Number) -> float:
     return min(1.0, hoeffding(losses_total, n, alpha), bentkus(losses_total, n, alpha))
 
 
-def betting(
+def betting(losses: Sequence[Number], alpha: float, level: float, *, low: float = 0.0, high: float = 1.0) -> float:
+    """min(1, 1 / max_t W_t) for n losses in [low, high], in their given order, with stakes re-aimed at 1 / level.
+
+    stake_{t+1} = min(.999 / (1 - a), sqrt(2 (L - ln W_t) / ((n - t) S_t))), S_t = min(Q_t / t + m n / t^2, m (1 - m)); when
+    the target e^L is reached, the next is the square of the wealth then.
+    """
+    n = len(losses)
+    a = (alpha - low) / (high - low)
+    m, target, squares = 1 - a, math.log(1 / level), 0.0
+    log_wealth = best = 0.0
+    for t in range(n):
+        spread = min(squares / t + m * n / t**2, m * (1 - m)) if t else m * (1 - m)
+        stake = min(0.999 / (1 - a), math.sqrt(2 * (target - log_wealth) / ((n - t) * spread)))
+        x = (float(losses[t]) - low) / (high - low)
+        log_wealth += math.log(1 + stake * (a - x))
+        squares += (x - a) ** 2
+        best = max(best, log_wealth)
+        if best >= target:
+            target = 2 * best
+    return math.exp(-best)
+
+
+def betting_fixed(
     losses: Sequence[Number],
     alpha: float,
     delta: float,

@@ -53,20 +53,31 @@ def test_sum_is_exact() -> None:
     assert ref.total([True, False, np.int8(-1), np.float32(0.5)]) == Fraction(1, 2)
 
 
-def test_betting_by_hand() -> None:
+def test_fixed_stakes_by_hand() -> None:
     # n = 2, alpha = 1/2, delta = exp(-1/4): sqrt(2 * 1/4 / (2 s2)) = sqrt(1 / (4 s2)); s2_0 = 1/4 stakes 1.
     # x_1 = 0: K_1 = 1 + 1 * 1/2. mu_1 = 1/4, s2_1 = (1/4 + 1/16) / 2 = 5/32 stakes sqrt(8/5) = 1.265 < cap 1.5.
     delta = math.exp(-0.25)
-    assert ref.betting([0], 0.5, math.exp(-0.125)) == pytest.approx(1 / 1.5)
-    assert ref.betting([0, 0], 0.5, delta) == pytest.approx(1 / (1.5 * (1 + math.sqrt(8 / 5) / 2)))
+    assert ref.betting_fixed([0], 0.5, math.exp(-0.125)) == pytest.approx(1 / 1.5)
+    assert ref.betting_fixed([0, 0], 0.5, delta) == pytest.approx(1 / (1.5 * (1 + math.sqrt(8 / 5) / 2)))
     # The second loss lowers the wealth: its maximum stays at the first.
-    assert ref.betting([0, 1], 0.5, delta) == pytest.approx(1 / 1.5)
-    assert ref.betting([1, 1], 0.5, delta) == 1
+    assert ref.betting_fixed([0, 1], 0.5, delta) == pytest.approx(1 / 1.5)
+    assert ref.betting_fixed([1, 1], 0.5, delta) == 1
 
 
-def test_betting_caps_the_stake() -> None:
+def test_fixed_stakes_caps_the_stake() -> None:
     # sqrt(2 ln(1000) / (1/4)) is far above the cap of 0.75 / (1 - 0.2).
-    assert ref.betting([0], 0.2, 0.001) == pytest.approx(1 / (1 + 0.9375 * 0.2))
+    assert ref.betting_fixed([0], 0.2, 0.001) == pytest.approx(1 / (1 + 0.9375 * 0.2))
+
+
+def test_betting_by_hand() -> None:
+    """alpha = .5, one loss of 0: S = 1/4, stake = min(1.998, sqrt(2 L / (1/4))); then wealth 1 + stake / 2."""
+    assert ref.betting([0], 0.5, math.exp(-0.125)) == pytest.approx(1 / 1.5)
+    assert ref.betting([1], 0.5, math.exp(-0.125)) == 1
+    # two losses: the first stake is sqrt(2 * 2 / (2 / 4)), capped; the second is aimed at what is missing
+    first = min(1.998, math.sqrt(8))
+    missing = 2 - math.log(1 + first / 2)
+    second = min(1.998, math.sqrt(2 * missing / 0.25))
+    assert ref.betting([0, 0], 0.5, math.exp(-2)) == pytest.approx(1 / ((1 + first / 2) * (1 + second / 2)))
 
 
 def test_betting_on_signed_losses_is_betting_on_the_rescaled_ones() -> None:

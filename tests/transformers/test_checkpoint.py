@@ -129,7 +129,7 @@ def test_everything_that_is_written_has_the_permissions_of_any_new_file(encoder_
 
 SLOW = """
 import sys, time
-from riskfront.transformers import checkpoint, fine_tuning
+from riskfront.transformers.learning import checkpoint, fine_tuning
 checkpoint.SECONDS = 0.0
 loss, steps = fine_tuning._loss, []
 

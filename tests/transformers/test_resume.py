@@ -30,7 +30,8 @@ from tests.support import tiny_transformers as tiny
 STUCK = """
 import sys, time
 import torch
-from riskfront.transformers import AdaptiveClassifier, PruningTrace, trace
+from riskfront.transformers import AdaptiveClassifier, PruningTrace
+from riskfront.transformers.pruning import trace
 from tests.support import tiny_transformers as tiny
 
 torch.set_num_threads(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.losses.contents import content_digests, contents_digest, laid_out, own_order
 from riskfront.losses.table import LossTable
-from riskfront.methods import Method, Plan, make_method, parameters
+from riskfront.methods import Method, Plan, make_method, parameters, settled
 from riskfront.problems.problem import Problem
 from riskfront.reading.sources import Bounds, Data, as_table, notes_of
 from riskfront.version import __version__
@@ -45,13 +45,17 @@ def calibrate(
         bounds: name -> (low, high), the ranges of losses of a file; a LossTable has its own.
     """
     notes = notes_of(table)
-    chosen, table = make_method(method), as_table(table, problem, bounds)
+    table = as_table(table, problem, bounds)
+    chosen = settled(make_method(method), table.n_examples, table.n_configs)
     opt, test = table.split(chosen.opt_fraction, seed=seed)
+    if getattr(chosen, "net", 0):  # then sums of all settings are needed in both parts: one pass gives both
+        LossTable.sum_together([opt, test])
     plan = chosen.plan(opt, problem)
+    everything = opt.joined_with(test) if plan.net > 0 else None
     look = Look.of(problem, chosen.name, parameters(chosen), decided_by=seed, said=f"seed {seed}")
-    earlier = ASKED.before(table.sha256, look)
-    found = _certificate(plan, test, problem)
-    return replace(found, seed=seed, data_sha256=table.sha256, earlier_looks=earlier, notes=notes)
+    earlier = ASKED.before(table.fingerprint, look)
+    found = _certificate(plan, test, problem, everything)
+    return replace(found, seed=seed, data_sha256=table.fingerprint, earlier_looks=earlier, notes=notes)
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
@@ -89,16 +93,18 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
     return replace(certificate, data_sha256=contents_digest(test, told_apart, contents))
 
 
-def _certificate(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
+def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: LossTable | None = None) -> Certificate:
+    """Test the plan; with a table of all examples, planning and testing, over its safety net."""
     # a group that only the opt data has seen must hold too: without test examples it cannot be certified
     evidence = Evidence(problem, test if test.same_settings(plan.opt) else test.with_groups_of(plan.opt))
-    decision = decide(plan, evidence)
+    net = None if everything is None else Evidence(problem, everything)
+    decision = decide(plan, evidence, net)
     test.check(decision.rows)  # sums of a store may have been taken in passing, but a guarantee rests on these
     columns = _setting_columns(test, problem)
     return Certificate(
         problem=problem,
         method=plan.method.name,
-        parameters=parameters(plan.method),
+        parameters=parameters(plan.method) | ({"net": 0.0} if plan.net > 0 and net is None else {}),  # what was done
         guaranteed=plan.method.guaranteed,
         n_opt=plan.opt.n_examples,
         n_test=test.n_examples,
@@ -106,8 +112,8 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
         data_sha256="",
         version=__version__,
         setting_columns=columns,
-        path=_path(evidence, decision, columns),
-        measured=measured_values(evidence, decision),
+        path=_path(evidence, decision, columns, net),
+        measured=_by_arm(measured_values, evidence, decision, net),
         groups=covered_groups(evidence),
         explored=_explored(plan, problem, columns),
         diagnosis=None if decision.certified.any() else diagnose(plan, evidence, decision),
@@ -131,15 +137,19 @@ def frontier(
     """
     if len(alphas) == 0:
         raise InvalidInputError("a frontier must have at least one alpha; got none.")
-    planner = make_method(method)
+    table = as_table(table, problem, bounds)
+    planner = settled(make_method(method), table.n_examples, table.n_configs)
     count = "n_certified" if planner.guaranteed else "n_picked"
-    opt, test = as_table(table, problem, bounds).split(planner.opt_fraction, seed=seed)
+    opt, test = table.split(planner.opt_fraction, seed=seed)
+    everything = opt.joined_with(test)
     rows = []
     for alpha in alphas:
         stricter = problem.at(alpha)
         evidence = Evidence(stricter, test)
-        decision = decide(planner.plan(opt, stricter), evidence)
-        frame = _path(evidence, decision, _setting_columns(test, stricter, ("alpha", "n_certified", "n_picked")))
+        net = Evidence(stricter, everything)
+        decision = decide(planner.plan(opt, stricter), evidence, net)
+        columns = _setting_columns(test, stricter, ("alpha", "n_certified", "n_picked"))
+        frame = _path(evidence, decision, columns, net)
         frame = frame[frame["chosen"] > 0].sort_values("chosen").drop(columns=["certified", "chosen"])
         frame.insert(0, "alpha", [alpha] * len(frame))
         frame.insert(1, count, int(decision.certified.sum()))
@@ -153,6 +163,7 @@ def _setting_columns(table: LossTable, problem: Problem, also: Sequence[str] = (
         *problem.limit_names,
         *(o.name for o in problem.objectives),
         "p_value",
+        "arm",
         *(f"p_value {name}" for name in problem.limit_names),
         *("tested_at", "level", "certified", "picked", "chosen", "planned", "weight"),
         *also,
@@ -166,20 +177,44 @@ def _setting_columns(table: LossTable, problem: Problem, also: Sequence[str] = (
     return columns
 
 
-def _path(evidence: Evidence, decision: Decision, columns: dict[str, str]) -> pd.DataFrame:
-    rows = decision.rows
+def _path(evidence: Evidence, decision: Decision, columns: dict[str, str], net: Evidence | None = None) -> pd.DataFrame:
+    """One row a tested setting. What the net caught is shown as the net saw it, on all examples."""
+    rows, caught = decision.rows, decision.by_net
     frame = _settings(evidence.table, rows, columns)
     _add_estimates(frame, evidence, rows)
+    if net is not None and caught.any():
+        seen = pd.DataFrame(index=frame.index[caught])
+        _add_estimates(seen, net, rows[caught])
+        frame.loc[caught, seen.columns] = seen
     if len(evidence.tests) > 1:
         for name, p_values in zip(evidence.problem.limit_names, decision.p_values.T, strict=True):
             frame[f"p_value {name}"] = p_values
     frame["p_value"] = decision.p_values.max(axis=1)
     frame["tested_at"] = decision.levels
+    frame["arm"] = decision.arms
     frame["certified"] = decision.certified
     ranks = np.zeros(len(rows), dtype=np.int64)
     ranks[decision.chosen] = np.arange(1, len(decision.chosen) + 1)
     frame["chosen"] = ranks
     return frame
+
+
+def _by_arm(
+    describe: Callable[[Evidence, Decision], pd.DataFrame],
+    evidence: Evidence,
+    decision: Decision,
+    net: Evidence | None,
+) -> pd.DataFrame:
+    """What ``describe`` says about the chosen settings, each by the evidence that certified it; ranked as they were."""
+    if net is None or not decision.by_net[decision.chosen].any():
+        return describe(evidence, decision)
+    parts = []
+    for arm, seen in ((False, evidence), (True, net)):
+        ranks = np.flatnonzero(decision.by_net[decision.chosen] == arm)
+        if ranks.size:
+            frame = describe(seen, replace(decision, chosen=decision.chosen[ranks]))
+            parts.append(frame.assign(chosen=ranks[frame["chosen"].to_numpy() - 1] + 1))
+    return pd.concat(parts, ignore_index=True).sort_values("chosen", kind="stable", ignore_index=True)
 
 
 def _settings(table: LossTable, rows: IntArray, columns: dict[str, str]) -> pd.DataFrame:

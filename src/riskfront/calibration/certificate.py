@@ -37,12 +37,13 @@ class Certificate:
         guaranteed: False for the baselines that carry no guarantee.
         n_opt: number of planning examples. n_test: number of testing examples.
         seed: of the split; None when the parts were given.
-        data_sha256: fingerprint of the table.
+        data_sha256: fingerprint of the table: SHA-256, or BLAKE3 with "blake3:" in front.
         version: of riskfront.
         setting_columns: setting name -> its column in the data frames.
         path: the whole testing path, one row a tested setting: the setting, what was measured for each limit and objective
-            on the testing examples, p-values, the share of delta it was tested at, and whether it was certified and chosen.
-            Chosen rows are ranked from 1.
+            on the testing examples, p-values, the share of delta it was tested at, the arm that judged it ("path", the plan on
+            testing examples, or "net", the test of all settings on all examples: only those that it certified), and whether
+            it was certified and chosen. Chosen rows are ranked from 1.
         measured: one row for each chosen setting, limit and group: how many testing examples speak of it, their mean, the
             number it compares with, the p-value, and the share of delta it was tested at. What holds on new examples is the
             limit, for all certified settings together; a bound for the chosen setting alone would ignore that it was chosen.
@@ -239,7 +240,7 @@ class Certificate:
             path = path.rename(columns={"picked": "certified"})
         return cls(
             problem=Problem.from_dict(data["problem"]),
-            path=path.astype({"certified": bool, "chosen": "int64"}),
+            path=_with_arm(path.astype({"certified": bool, "chosen": "int64"})),
             measured=_from_columns(data["measured"]),
             explored=None if data["explored"] is None else _from_columns(data["explored"]),
             **{
@@ -288,6 +289,13 @@ def _to_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
         str(name): [None if value != value else value for value in map(plain, frame[name].tolist())]
         for name in frame.columns
     }
+
+
+def _with_arm(path: pd.DataFrame) -> pd.DataFrame:
+    """Certificates that are older than the safety net do not say what certified a setting: it was the plan."""
+    if "arm" not in path:
+        path.insert(path.columns.get_loc("certified"), "arm", "path")  # type: ignore[arg-type]
+    return path
 
 
 def _from_columns(columns: Mapping[str, list[Any]]) -> pd.DataFrame:

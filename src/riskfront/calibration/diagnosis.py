@@ -34,18 +34,20 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     nearest = int(np.nanargmin(reached))
     level = float(decision.levels[nearest])
     row = decision.rows[nearest : nearest + 1]
-    test, worst = _in_the_way(evidence, row)
-    by_group = test.p_values(evidence.table, row)[0]
+    test, worst = _in_the_way(evidence, row, level)
+    by_group = test.p_values(evidence.table, row, np.array([level]))[0]
     sums = test.sums(evidence.table, row)
     n, mean = int(sums.n[0, worst]), float(np.nan_to_num(sums.means()[0, worst], nan=np.nan))
     group = None if test.limit.per is None else evidence.table.group(test.limit.per).levels[worst]
     most = _MOST_BETS if test.p_value == "betting" else _MOST_EXAMPLES
     seen = 1.0 if not test.limit.padded else _share_seen(test, evidence, row, worst)
-    if_perfect = p_values.smallest_sample(lambda size: _perfect(test, size, seen), level, most)
+    if_perfect = p_values.smallest_sample(lambda size: _perfect(test, size, seen, level), level, most)
     at_this_mean = None
     if n and mean < test.alpha:
         sequence = _sequence(test, evidence, row, worst)
-        at_this_mean = p_values.smallest_sample(lambda size: _same(test, mean, sequence, size), level, _MOST_BETS)
+        at_this_mean = p_values.smallest_sample(
+            lambda size: _same(test, mean, sequence, size, level), level, _MOST_BETS
+        )
     found = {
         "limit": str(test.limit),
         "group": group,
@@ -61,13 +63,14 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     return {**found, "message": message + _about_bounds(test, evidence)}
 
 
-def _in_the_way(evidence: Evidence, row: IntArray) -> tuple[LimitTest, int]:
+def _in_the_way(evidence: Evidence, row: IntArray, level: float) -> tuple[LimitTest, int]:
     """The limit and the group with the largest p-value; among equals the one with the fewest examples, perhaps none."""
     found = []
     for test in evidence.tests:
         sums = test.sums(evidence.table, row)
         counts = np.broadcast_to(sums.n, sums.total.shape)[0]
-        for group, (p_value, n) in enumerate(zip(test.p_values(evidence.table, row)[0], counts, strict=True)):
+        by_group = test.p_values(evidence.table, row, np.array([level]))[0]
+        for group, (p_value, n) in enumerate(zip(by_group, counts, strict=True)):
             found.append((p_value, -n, test, group))
     _, _, test, group = max(found, key=lambda one: one[:2])
     return test, group
@@ -86,11 +89,11 @@ def _about_bounds(test: LimitTest, evidence: Evidence) -> str:
     )
 
 
-def _perfect(test: LimitTest, n: int, seen: float) -> float:
+def _perfect(test: LimitTest, n: int, seen: float, level: float) -> float:
     """The p-value of n examples without any loss, of which the share ``seen`` is not padded."""
     if test.p_value == "betting":
         losses = np.where(np.arange(n) < seen * n, 0.0, test.alpha)[None, :]
-        return float(p_values.betting(losses, test.alpha, test.delta)[0])
+        return float(test.bet(losses, None, level)[0])
     return float(p_values.OF_SUMS[test.p_value](test.alpha * (1 - seen) * n, n, test.alpha))
 
 
@@ -99,10 +102,10 @@ def _share_seen(test: LimitTest, evidence: Evidence, row: IntArray, group: int) 
     return float(evidence.table.totals(test.limit.term, row).n[0, group] / evidence.table.n_examples)
 
 
-def _same(test: LimitTest, mean: float, sequence: FloatArray | None, n: int) -> float:
+def _same(test: LimitTest, mean: float, sequence: FloatArray | None, n: int, level: float) -> float:
     """The p-value of n examples that look like those seen."""
     if sequence is not None:
-        return float(p_values.betting(np.resize(sequence, (1, n)), test.alpha, test.delta)[0])
+        return float(test.bet(np.resize(sequence, (1, n)), None, level)[0])
     total = np.ceil(mean * n) if test.p_value == "binomial" else mean * n
     return float(p_values.OF_SUMS[test.p_value](total, n, test.alpha))
 

@@ -35,8 +35,9 @@ def _of_limit(test: LimitTest, evidence: Evidence, decision: Decision) -> list[p
     rows = decision.rows[decision.chosen]
     sums = test.sums(evidence.table, rows)
     examples, means = np.broadcast_to(sums.n, sums.total.shape), sums.means()
+    aims = None if decision.aims is None else decision.aims[decision.chosen]
     untested = bool(np.isnan(decision.p_values[decision.chosen]).all())  # settings that were picked by their means
-    p_values = np.full(means.shape, np.nan) if untested else test.p_values(evidence.table, rows)
+    p_values = np.full(means.shape, np.nan) if untested else test.p_values(evidence.table, rows, aims)
     groups = [None] if test.limit.per is None else list(evidence.table.group(test.limit.per).levels)
     return [
         pd.DataFrame(

@@ -18,6 +18,7 @@ from riskfront.problems.problem import Problem
 from riskfront.statistics import p_values
 
 _DIGITS = 12  # estimates that differ by rounding alone are ties; a front must not depend on the order of summation
+_ROUNDING = 1e-9  # a mean above its limit by less is at its limit
 _BETS_AT_ONCE = 1 << 22  # losses that are turned into floats at a time
 
 
@@ -28,12 +29,17 @@ class Evidence:
         problem.check(table)
         self.problem = problem
         self.table = table
-        self.tests = tuple(LimitTest.of(limit, table, problem.delta) for limit in problem.limits)
+        self.tests = tuple(LimitTest.of(limit, table, problem.delta, problem.stakes) for limit in problem.limits)
+
+    @property
+    def bets(self) -> bool:
+        """Whether a p-value needs every single loss and not only a sum."""
+        return any(test.p_value == "betting" for test in self.tests)
 
     @property
     def is_costly(self) -> bool:
-        """Whether a p-value needs every single loss and not only a sum, or losses must be read from a store."""
-        return self.table.is_lazy or any(test.p_value == "betting" for test in self.tests)
+        """Whether p-values are worth computing one by one: for bets, or where losses must be read from a store."""
+        return self.table.is_lazy or self.bets
 
     def risks(self, rows: IntArray | None = None) -> FloatArray:
         """(settings, limits): badness in [0, 1], worst group first; 1 where no example was selected."""
@@ -52,9 +58,13 @@ class Evidence:
         """(settings, objectives): values to minimise; infinite where no example was selected."""
         return _side_by_side([_tidy(_cost(o, self.table, rows)) for o in self.problem.objectives])
 
-    def p_values(self, rows: IntArray) -> FloatArray:
-        """(rows, limits): the p-value of each limit, the largest over its groups."""
-        return _side_by_side([test.p_values(self.table, rows).max(axis=1) for test in self.tests])
+    def p_values(self, rows: IntArray, aims: FloatArray | None = None) -> FloatArray:
+        """(rows, limits): the p-value of each limit, the largest over its groups.
+
+        Args:
+            aims: (rows,) the levels that bets aim at, known before the losses were; by default delta.
+        """
+        return _side_by_side([test.p_values(self.table, rows, aims).max(axis=1) for test in self.tests])
 
     def combined(self, rows: IntArray) -> FloatArray:
         """(rows,): the p-value of each setting, the largest over its limits (Lemma A.1 of the paper)."""
@@ -74,11 +84,12 @@ class LimitTest:
     alpha: float
     p_value: str
     delta: float
+    stakes: str = "target"
 
     @classmethod
-    def of(cls, limit: Limit, table: LossTable, delta: float) -> LimitTest:
+    def of(cls, limit: Limit, table: LossTable, delta: float, stakes: str = "target") -> LimitTest:
         if limit.quantile is not None:
-            return cls(limit, 0.0, 1.0, 1 - limit.quantile, "binomial", delta)
+            return cls(limit, 0.0, 1.0, 1 - limit.quantile, "binomial", delta, stakes)
         low, high = table.bounds(limit.loss)
         if limit.drop_from is not None:  # of values in [low, high]
             low, high = low - high, high - low
@@ -95,7 +106,7 @@ class LimitTest:
                 f"the binomial test needs a 0/1 loss with bounds (0, 1) that is not padded; '{limit.loss}' is not declared so."
                 f"{hint} Otherwise use p_value='betting'."
             )
-        return cls(limit, low, high, above / (high - low), p_value, delta)
+        return cls(limit, low, high, above / (high - low), p_value, delta, stakes)
 
     def shown(self, badness: FloatArray) -> FloatArray:
         """Badness in the units of the loss (for a quantile: the share of examples above the limit)."""
@@ -104,7 +115,10 @@ class LimitTest:
 
     def sums(self, table: LossTable, rows: IntArray | None) -> Totals:
         """Examples, (settings or 1, groups), and summed badness, (settings, groups); whole numbers for 0/1 losses."""
-        raw = table.totals(self.limit.term, rows)
+        return self.as_badness(table.totals(self.limit.term, rows), table.n_examples)
+
+    def as_badness(self, raw: Totals, n_examples: int) -> Totals:
+        """Sums of losses over ``n_examples`` as sums of badness."""
         n, total = raw.n, raw.total
         if (self.low, self.high) == (0, 1):
             total = total if self.limit.at_least is None else n - total
@@ -115,7 +129,7 @@ class LimitTest:
         if total.dtype.kind == "f":  # rounding may leave the range that every p-value relies on
             total = np.clip(total, 0.0, n)
         if self.limit.padded:
-            everyone = np.full_like(n, table.n_examples)
+            everyone = np.full_like(n, n_examples)
             return Totals(everyone, total + self.alpha * (everyone - n))
         return Totals(n, total)
 
@@ -130,27 +144,60 @@ class LimitTest:
         worst = np.fmax.reduce(means, axis=1)  # ignores nan unless there is nothing else
         return np.asarray(worst)
 
-    def p_values(self, table: LossTable, rows: IntArray) -> FloatArray:
-        """(rows, groups). A reference needs no test against itself: its drop is 0 by definition, whatever the data."""
+    def p_values(self, table: LossTable, rows: IntArray, aims: FloatArray | None = None) -> FloatArray:
+        """(rows, groups). 1 wherever the measured mean is above the limit, whatever a bet had won before its last losses. A
+        reference needs no test against itself: its drop is 0 by definition, whatever the data."""
         if self.limit.drop_from is None or not self.limit.holds_for_reference:
-            return self._tested(table, rows)
+            return self._tested(table, rows, aims)
         itself = rows == table.reference(self.limit.drop_from)
-        return np.where(itself[:, None], 0.0, self._tested(table, rows))
+        return np.where(itself[:, None], 0.0, self._tested(table, rows, aims))
 
-    def _tested(self, table: LossTable, rows: IntArray) -> FloatArray:
+    def _tested(self, table: LossTable, rows: IntArray, aims: FloatArray | None) -> FloatArray:
         if self.p_value != "betting":
             sums = self.sums(table, rows)
-            return p_values.of_sums(self.p_value, sums.total, sums.n, self.alpha)
+            found = p_values.of_sums(self.p_value, sums.total, sums.n, self.alpha)
+            return (
+                found
+                if self._as_first_released
+                else np.where(sums.total > (self.alpha + _ROUNDING) * sums.n, 1.0, found)
+            )
+        levels = np.full(len(rows), self.delta) if aims is None else aims
         step = max(1, _BETS_AT_ONCE // max(1, table.n_examples))
-        blocks = [rows[start : start + step] for start in range(0, len(rows), step)] or [rows]
-        return np.concatenate([self._bets(table, block) for block in blocks])
+        starts = range(0, len(rows), step) or range(1)
+        blocks = [slice(start, start + step) for start in starts]
+        return np.concatenate([self._bets(table, rows[block], levels[block]) for block in blocks])
 
-    def _bets(self, table: LossTable, rows: IntArray) -> FloatArray:
-        sequences = self.sequences(table, rows)
-        return np.stack([p_values.betting(losses, self.alpha, self.delta, kept) for losses, kept in sequences], axis=1)
+    @property
+    def _as_first_released(self) -> bool:
+        """Whether everything is to be as in the first version, to verify a certificate of that time."""
+        return self.stakes == "fixed"
+
+    def _bets(self, table: LossTable, rows: IntArray, aims: FloatArray) -> FloatArray:
+        return np.stack([self.bet(losses, kept, aims) for losses, kept in self.sequences(table, rows)], axis=1)
+
+    def bet(
+        self,
+        losses: FloatArray,
+        kept: BoolArray | None,
+        aims: float | FloatArray,
+        alpha: float | None = None,
+    ) -> FloatArray:
+        """(rows,): the betting p-value of losses in [0, 1], (rows, n), against the limit or another alpha."""
+        against = self.alpha if alpha is None else alpha
+        if self._as_first_released:
+            return p_values.betting_fixed(losses, against, self.delta, kept)
+        counted = np.ones((1, losses.shape[1]), dtype=bool) if kept is None else kept
+        hopeful = np.flatnonzero(losses.sum(axis=1, where=counted) <= (against + _ROUNDING) * counted.sum(axis=1))
+        found = np.ones(len(losses))
+        if kept is not None and len(kept) > 1:
+            kept = kept[hopeful]
+        levels = np.broadcast_to(aims, found.shape)[hopeful]
+        found[hopeful] = p_values.betting(losses[hopeful], against, levels, kept)
+        return found
 
     def upper_bounds(self, table: LossTable, rows: IntArray, levels: FloatArray) -> FloatArray:
-        """(rows, groups): the smallest alpha that the same losses would have passed at ``levels``, (rows,), as badness."""
+        """(rows, groups): the smallest alpha that the same losses would have passed at ``levels``, (rows,), as badness; never
+        below what was measured."""
         found = self._inverted(table, rows, levels)
         if self.limit.drop_from is None:
             return found
@@ -159,18 +206,35 @@ class LimitTest:
 
     def _inverted(self, table: LossTable, rows: IntArray, levels: FloatArray) -> FloatArray:
         sums = self.sums(table, rows)
+        means = np.nan_to_num(sums.means(), nan=1.0)
         if self.p_value == "binomial":
-            return p_values.binomial_upper_bound(sums.total, sums.n, levels[:, None])
-        # a bet may have been won before losses that came later, so its bound can lie below the mean
-        means = np.zeros(sums.total.shape) if self.p_value == "betting" else np.nan_to_num(sums.means(), nan=1.0)
+            return np.maximum(p_values.binomial_upper_bound(sums.total, sums.n, levels[:, None]), means)
         if self.p_value == "betting":
-            invert = [partial(_bet, losses, self.delta, kept) for losses, kept in self.sequences(table, rows)]
-        else:
-            function = p_values.OF_SUMS[self.p_value]
-            invert = [partial(function, total, n) for total, n in zip(sums.total.T, sums.n.T, strict=True)]
+            bounds = [self._bet_bound(losses, kept, levels) for losses, kept in self.sequences(table, rows)]
+            return np.stack(bounds, axis=1) if self._as_first_released else np.maximum(np.stack(bounds, axis=1), means)
+        function = p_values.OF_SUMS[self.p_value]
+        invert = [partial(function, total, n) for total, n in zip(sums.total.T, sums.n.T, strict=True)]
         return np.stack(
             [p_values.smallest_rejected(p, mean, levels) for p, mean in zip(invert, means.T, strict=True)], axis=1
         )
+
+    def _bet_bound(self, losses: FloatArray, kept: BoolArray | None, levels: FloatArray) -> FloatArray:
+        """(rows,): the end of an unbroken run of passed alphas, from 1 downwards over a grid that is fixed beforehand.
+
+        A bet need not fall as alpha grows, so bisection could find an alpha below one that was not passed.
+        """
+        if self._as_first_released:
+            return p_values.smallest_rejected(
+                lambda alpha: p_values.betting_fixed(losses, alpha, self.delta, kept), np.zeros(len(losses)), levels
+            )
+        below, above = self.alpha * np.arange(1, 51) / 50, self.alpha + (1 - self.alpha) * np.arange(1, 20) / 20
+        bound, unbroken = np.ones(len(losses)), np.ones(len(losses), dtype=bool)
+        for alpha in np.concatenate([below, above])[::-1]:
+            unbroken &= self.bet(losses, kept, levels, float(alpha)) <= levels
+            bound[unbroken] = alpha
+            if not unbroken.any():
+                break
+        return bound
 
     def sequences(self, table: LossTable, rows: IntArray) -> list[tuple[FloatArray, BoolArray | None]]:
         """For each group the badness of the examples in their order, (rows, n), and which of them count."""
@@ -183,10 +247,6 @@ class LimitTest:
         if condition is None:
             return [(badness if group.all() else badness[:, group], None) for group in groups]
         return [(badness[:, group], condition[:, group]) for group in groups]
-
-
-def _bet(losses: FloatArray, delta: float, kept: BoolArray | None, alpha: FloatArray) -> FloatArray:
-    return p_values.betting(losses, alpha, delta, kept)
 
 
 def _side_by_side(columns: list[FloatArray]) -> FloatArray:

@@ -27,7 +27,7 @@ from riskfront.losses.splits import split_examples
 from riskfront.losses.sums import SINGLE_THREADED
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import is_number
-from riskfront.methods import METHODS, Method, make_method, parameters
+from riskfront.methods import METHODS, Method, make_method, parameters, settled
 from riskfront.problems.problem import Problem
 from riskfront.reading.sources import Data, as_table
 
@@ -77,7 +77,7 @@ def run(
         )
     table = as_table(table, problem)
     size = _calibration_size(table, calibration, held_out)
-    planners = [make_method(method) for method in methods]
+    planners = [settled(make_method(method), size, table.n_configs) for method in methods]
     labels = _labels(planners)
     problems = [
         (p_value, alpha, _variant(problem, p_value, alpha))
@@ -132,10 +132,16 @@ class _Trial:
 
     def __init__(self, splits: Mapping[float, tuple[LossTable, LossTable]], judge: LossTable) -> None:
         self._splits = splits
+        self._whole: dict[float, LossTable] = {}
         self.judge = judge
 
     def split(self, method: Method) -> tuple[LossTable, LossTable]:
         return self._splits[method.opt_fraction]
+
+    def everything(self, method: Method) -> LossTable:
+        """All calibration examples of the trial, for a plan that has a safety net."""
+        opt, test = self.split(method)
+        return self._whole.setdefault(method.opt_fraction, opt.joined_with(test))
 
 
 def calibration_examples(
@@ -173,7 +179,8 @@ def _outcomes(parts: _Trial, problem: Problem, planners: Sequence[Method], held_
         plan = planner.plan(opt, problem)
         for term in problem.terms:  # one read of the planned settings serves every alpha
             LossTable.read_together([test, parts.judge], term, plan.rows)
-        yield _judged(decide(plan, Evidence(problem, test)), judge, held_out)
+        net = Evidence(problem, parts.everything(planner)) if plan.net > 0 else None
+        yield _judged(decide(plan, Evidence(problem, test), net), judge, held_out)
 
 
 def _judged(decision: Decision, judge: Evidence, held_out: bool) -> dict[str, Any]:

@@ -21,11 +21,15 @@ class KnownSums:
     Args:
         sample: whose losses are summed.
         batch: computes the sums of all settings for many samples at once; this sample is at ``slot`` among them.
+        parts: the sums over samples that this one is made of, without overlap: its sums are theirs, added up.
     """
 
-    def __init__(self, sample: Sample, batch: _Batch | None = None, slot: int = 0) -> None:
-        self._sample, self._batch, self._slot = sample, batch, slot
+    def __init__(
+        self, sample: Sample, batch: _Batch | None = None, slot: int = 0, parts: Sequence[KnownSums] = ()
+    ) -> None:
+        self._sample, self._batch, self._slot, self._parts = sample, batch, slot, parts
         self._whole: dict[Term, Totals] = {}
+        self._halves: dict[Term, tuple[Totals, Totals]] = {}
         self._partial: dict[Term, PartialTotals] = {}
 
     @classmethod
@@ -37,13 +41,28 @@ class KnownSums:
     def totals(self, term: Term, rows: IntArray | None = None) -> Totals:
         """The sums of a term for all settings, or for the given rows."""
         whole = self._whole.get(term)
+        if whole is None and self._parts:
+            first, *others = (part.totals(term, rows) for part in self._parts)
+            added = sum(others, start=first)
+            if rows is None:
+                self._whole[term] = added
+            return added
         if whole is None:
-            if rows is not None and not self._all_are_worth_it(rows):
+            known = self._batch is not None and self._batch.knows(term)
+            if rows is not None and not known and not self._all_are_worth_it(rows):
                 return self._some(term).at(rows, lambda missing: _sums_of([self._sample], term, missing)[0])
             found = self._batch.totals(term) if self._batch else _sums_of([self._sample], term)
             whole = self._whole[term] = found[self._slot]
             self._partial.pop(term, None)
         return whole if rows is None else whole.at(rows)
+
+    def halves(self, term: Term) -> tuple[Totals, Totals]:
+        """The sums of a term for all settings over every other example, and over the rest; both from one pass."""
+        if term not in self._halves:
+            found = self._batch.halves(term)[self._slot] if self._batch else _halves_of([self._sample], term)[0]
+            self._halves[term] = found
+            self._whole.setdefault(term, found[0] + found[1])
+        return self._halves[term]
 
     @staticmethod
     def read_together(parts: Sequence[KnownSums], term: Term, rows: IntArray) -> None:
@@ -74,11 +93,26 @@ class _Batch:
     def __init__(self, samples: Sequence[Sample]) -> None:
         self._samples = samples
         self._found: dict[Term, list[Totals]] = {}
+        self._halves: dict[Term, list[tuple[Totals, Totals]]] = {}
+
+    def knows(self, term: Term) -> bool:
+        return term in self._found
 
     def totals(self, term: Term) -> list[Totals]:
         if term not in self._found:
             self._found[term] = _sums_of(self._samples, term)
         return self._found[term]
+
+    def halves(self, term: Term) -> list[tuple[Totals, Totals]]:
+        if term not in self._halves:
+            self._halves[term] = _halves_of(self._samples, term)
+            self._found.setdefault(term, [first + second for first, second in self._halves[term]])
+        return self._halves[term]
+
+
+def _halves_of(samples: Sequence[Sample], term: Term) -> list[tuple[Totals, Totals]]:
+    found = _sums_of([half for sample in samples for half in sample.halves()], term)
+    return list(zip(found[0::2], found[1::2], strict=True))
 
 
 def _sums_of(samples: Sequence[Sample], term: Term, rows: IntArray | None = None) -> list[Totals]:

@@ -94,6 +94,17 @@ def declared_bounds(
     return declared
 
 
+def bounds_of(name: str, declared: Mapping[str, Bounds], observed: Bounds) -> Bounds:
+    """The declared bounds of a loss, (0, 1) by default; an error if its values go beyond the default."""
+    low, high = observed
+    if name not in declared and (low < 0 or high > 1):
+        raise InvalidInputError(
+            f"a limit on '{name}' needs bounds: its values run from {low:g} to {high:g}, outside the default (0, 1). "
+            f"Declare its range where it is made or read: bounds={{'{name}': (low, high)}}, or --bounds '{name}=low,high'."
+        )
+    return declared.get(name, (0.0, 1.0))
+
+
 def _checked_bounds(name: str, pair: Bounds) -> Bounds:
     try:
         low, high = (float(value) for value in pair)

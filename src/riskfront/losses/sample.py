@@ -50,9 +50,21 @@ class Sample:
         """Whether losses are read or evaluated when asked for, instead of being held in memory."""
         return not all(isinstance(column, np.ndarray) for column in self.losses.values())
 
+    def looks_binary(self, name: str) -> bool:
+        """Whether a loss that is not 0/1 happens to hold no other value; a hint is not worth reading a whole store."""
+        column = self.column(name)
+        if not isinstance(column, np.ndarray):
+            return False
+        return column.dtype.kind == "f" and bool(np.all((column == 0) | (column == 1)))
+
     def at(self, examples: IntArray) -> Sample:
         """The sample of these examples of this one."""
         return replace(self, examples=examples if self.examples is None else self.examples[examples])
+
+    def halves(self) -> tuple[Sample, Sample]:
+        """Every other example, and the rest."""
+        examples = np.arange(self.n_stored) if self.examples is None else self.examples
+        return replace(self, examples=examples[0::2]), replace(self, examples=examples[1::2])
 
     def overlaps(self, other: Sample) -> bool:
         """Whether two samples of the same stored examples have one in common."""
@@ -87,7 +99,7 @@ class Sample:
 
     def counts(self, term: Term) -> bool:
         """Whether the sums of a term are whole numbers."""
-        return self.is_binary(term.loss) or term.above is not None
+        return (self.is_binary(term.loss) or term.above is not None) and not term.squared
 
     def varies(self, term: Term) -> bool:
         """Whether the condition of a term depends on the setting."""
@@ -96,6 +108,8 @@ class Sample:
     def values(self, term: Term, rows: Rows) -> Array:
         """(rows, stored examples): what is summed."""
         values = self.column(term.loss)[rows]
+        if term.squared:
+            return values.astype(np.float64) ** 2
         return values if term.above is None else values > term.above
 
     def varying_condition(self, term: Term, rows: Rows) -> BoolArray:

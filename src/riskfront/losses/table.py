@@ -1,7 +1,6 @@
 """LossTable: what every setting loses on every example.
 
-The table knows no alpha. It stores raw losses; which examples a limit speaks of, and against which number, belongs to the
-limit. Parts of a table (the opt and test halves of a split) share its arrays and hold only the indices of their examples.
+The table knows no alpha: it stores raw losses, and limits say which examples count. Parts of it share its arrays.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
-from riskfront.errors import InvalidInputError
+from riskfront.identity.array_digest import BLAKE3
 from riskfront.losses.cached_sums import KnownSums
-from riskfront.losses.columns import Bounds, Column, declared_bounds, loss_arrays
+from riskfront.losses.columns import Bounds, Column, bounds_of, declared_bounds, loss_arrays
 from riskfront.losses.contents import shared_examples
 from riskfront.losses.groups import Groups
 from riskfront.losses.references import drop, drops, find_reference, own_term
@@ -160,13 +159,7 @@ class LossTable:
 
     def bounds(self, name: str) -> tuple[float, float]:
         """The declared bounds of a loss, (0, 1) by default; an error if the losses go beyond the default."""
-        low, high = self.observed_range(name)
-        if name not in self._bounds and (low < 0 or high > 1):
-            raise InvalidInputError(
-                f"a limit on '{name}' needs bounds: its values run from {low:g} to {high:g}, outside the default (0, 1). "
-                f"Declare its range where it is made or read: bounds={{'{name}': (low, high)}}, or --bounds '{name}=low,high'."
-            )
-        return self._bounds.get(name, (0.0, 1.0))
+        return bounds_of(name, self._bounds, self.observed_range(name))
 
     def observed_range(self, name: str) -> tuple[float, float]:
         """The smallest and the largest value of a loss."""
@@ -183,10 +176,7 @@ class LossTable:
 
     def looks_binary(self, name: str) -> bool:
         """Whether a loss that was not declared 0/1 happens to hold no other value; only for hints."""
-        column = self._sample.column(name)
-        if not isinstance(column, np.ndarray):  # a hint is not worth reading a whole store
-            return False
-        return column.dtype.kind == "f" and bool(np.all((column == 0) | (column == 1)))
+        return self._sample.looks_binary(name)
 
     # ---------------------------------------------------------------- parts
 
@@ -209,9 +199,28 @@ class LossTable:
     def batch(self, parts: Sequence[npt.ArrayLike]) -> list[LossTable]:
         """Many subsets whose sums over all settings are computed together, by one matrix product."""
         tables = [self.subset(examples) for examples in parts]
-        for table, sums in zip(tables, KnownSums.batch([table._sample for table in tables]), strict=True):
-            table._sums = sums
+        self.sum_together(tables)
         return tables
+
+    @staticmethod
+    def sum_together(parts: Sequence[LossTable]) -> None:
+        """From now on the sums of these parts of one table over all settings are computed together, in one pass."""
+        for table, sums in zip(parts, KnownSums.batch([table._sample for table in parts]), strict=True):
+            table._sums = sums
+
+    def joined_with(self, other: LossTable) -> LossTable:
+        """All examples of two parts of one table that share none: its sums are theirs, added up."""
+        mine, others = (
+            positions(
+                np.arange(t.n_examples) if t._sample.examples is None else t._sample.examples,
+                t._sample.n_stored,
+                "example",
+            )
+            for t in (self, other)
+        )
+        whole = self._part(replace(self._sample, examples=np.concatenate([mine, others])))
+        whole._sums = KnownSums(whole._sample, parts=[self._sums, other._sums])
+        return whole
 
     def select(self, rows: npt.ArrayLike) -> LossTable:
         """The table of these settings only, by position or by mask."""
@@ -224,17 +233,11 @@ class LossTable:
 
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The result of ``compute``, computed once for this part of the data: a front, say, that every alpha shares."""
-        if key not in self._memory:
-            self._memory[key] = compute()
-        found: T = self._memory[key]
-        return found
+        return _once(self._memory, key, compute)
 
     def shared(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Like ``remember``, for what rests on the settings alone and is the same for all parts of a table: its grid, say."""
-        if key not in self._shared:
-            self._shared[key] = compute()
-        found: T = self._shared[key]
-        return found
+        return _once(self._shared, key, compute)
 
     def same_settings(self, other: LossTable) -> bool:
         """Whether two tables are parts of one table, so that their rows correspond."""
@@ -283,9 +286,15 @@ class LossTable:
 
     def _against(self, term: Term) -> tuple[Term, IntArray]:
         """A drop as the term of each setting and the row of the reference."""
-        return own_term(term, self._sample.varies(term)), np.array(
-            [self.reference(str(term.drop_from))], dtype=np.int64
-        )
+        return own_term(term, self._sample.varies(term)), np.array([self.reference(str(term.drop_from))])
+
+    def halves(self, term: Term) -> tuple[Totals, Totals]:
+        """The sums of a term for all settings over every other example, and over the rest."""
+        if term.drop_from is None:
+            return self._sums.halves(term)
+        own, reference = self._against(term)
+        first, second = self._sums.halves(own)
+        return drop(first.at(reference), first), drop(second.at(reference), second)
 
     @staticmethod
     def read_together(parts: Sequence[LossTable], term: Term, rows: IntArray) -> None:
@@ -327,6 +336,26 @@ class LossTable:
                 column.check(rows)
 
     @property
+    def fingerprint(self) -> str:
+        """Which data these are, in the way that is fastest: BLAKE3 of losses in memory, SHA-256 of those in a store."""
+        return self.sha256 if self.is_lazy else self._blake3
+
+    def has_fingerprint(self, recorded: str) -> bool:
+        """Whether a fingerprint, of either kind, was made of these data."""
+        return recorded == (self._blake3 if recorded.startswith(BLAKE3) else self.sha256)
+
+    @property
+    def _blake3(self) -> str:
+        return self.remember("blake3", lambda: table_digest(self._configs, self._sample, self._bounds, fast=True))
+
+    @property
     def sha256(self) -> str:
         """A fingerprint of everything in the table: settings, losses, groups, bounds, and which examples a part has."""
         return self.remember("sha256", lambda: table_digest(self._configs, self._sample, self._bounds))
+
+
+def _once(known: dict[Hashable, Any], key: Hashable, compute: Callable[[], T]) -> T:
+    if key not in known:
+        known[key] = compute()
+    found: T = known[key]
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from riskfront.errors import InvalidInputError
@@ -9,7 +10,7 @@ from riskfront.losses.values import known
 from riskfront.methods.all_settings import AlphaConstrained, AlphaDeltaConstrained, BonferroniTesting, HolmTesting
 from riskfront.methods.grids import SGT, Fallback, LowRiskPath
 from riskfront.methods.pareto_testing import ParetoTesting
-from riskfront.methods.plan import Method, Plan, parameters
+from riskfront.methods.plan import Method, Plan, parameters, settled
 from riskfront.methods.sequences import ConstrainedPath, SplitFST
 
 #: name -> method, in the order in which tables list them
@@ -45,6 +46,16 @@ def make_method(method: str | Method, **options: Any) -> Method:
         ) from None
 
 
+def make_again(name: str, recorded: Mapping[str, Any]) -> Method:
+    """The method that a certificate names, with the parameters that it recorded."""
+    return make_method(name, **completed(name, recorded))
+
+
+def completed(name: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Recorded parameters; those that did not exist yet when they were get the value that does what was done then."""
+    return {**getattr(METHODS[known(name, METHODS, "method")], "before", {}), **recorded}
+
+
 __all__ = [
     "METHODS",
     "SGT",
@@ -59,6 +70,9 @@ __all__ = [
     "ParetoTesting",
     "Plan",
     "SplitFST",
+    "completed",
+    "make_again",
     "make_method",
     "parameters",
+    "settled",
 ]

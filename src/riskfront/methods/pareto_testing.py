@@ -1,9 +1,10 @@
-"""Pareto Testing: the paper's method (Algorithm 1)."""
+"""Pareto Testing: the paper's method (Algorithm 1), planned better and with a safety net under its path."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,56 +12,140 @@ from riskfront.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.losses.table import LossTable
+from riskfront.methods.denoising import PlannedLimit, planned_limits
 from riskfront.methods.plan import Plan, check_fraction
+from riskfront.methods.shares import USUAL_NET_SHARE, USUAL_PLANNING_SHARE, net_share, planning_share
 from riskfront.problems.problem import Problem
 from riskfront.statistics import fronts
 from riskfront.statistics.procedures import FixedSequence
 
+#: the p-value of the paper; ``problem.using(PAPER_P_VALUE)`` with ``ParetoTesting.as_in_the_paper()`` is the paper's own form
+PAPER_P_VALUE = "hoeffding-bentkus"
+
 
 @dataclass(frozen=True, slots=True)
 class ParetoTesting:
-    """Test along the Pareto front of all risks and objectives on planning examples, from the lowest p-value to the highest.
+    """Test along the Pareto front of risks and free objectives on planning examples, from the lowest p-value to the highest.
 
     Args:
-        opt_fraction: share of the calibration data that finds the front. The paper takes half; a smaller share leaves more
-            examples to the test and certifies cheaper settings (see ``benchmarks/power.py``).
-        max_settings: the largest front that is tested (B in the paper); a longer one is thinned.
+        opt_fraction: share of the calibration data that plans. None: by the number of examples and settings
+            (``riskfront.methods.shares`` has the measurements); a fifth where these are not known.
+        max_settings: the longest front that is tested (B in the paper); a longer one is thinned.
         prune: with several limits, keep only the front of (largest p-value, free objectives).
+        smooth: average risks over similar settings before planning, as far as the planning examples show that it helps.
+        net: share of delta for a test of all settings on all examples, which needs no plan and catches what the path misses;
+            0 for none, None by the number of examples and settings. ``tune`` and ``certify`` cast no net: they have no table
+            of all settings on all examples.
+        by_p_value: take the front of (p-value, free objectives) instead of (risks, free objectives). They differ where
+            settings differ in their number of examples or in variance: selective, per class, signed limits.
     """
 
-    opt_fraction: float = 0.3
+    # None stands for "left open" until __post_init__ has put the usual value in its place
+    opt_fraction: float = None  # type: ignore[assignment]
     max_settings: int = 500
     prune: bool = True
+    smooth: bool = True
+    net: float = None  # type: ignore[assignment]
+    by_p_value: bool = True
+    _open: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "pareto-testing"
     guaranteed: ClassVar[bool] = True
+    #: what parameters were before they existed, for certificates of that time
+    before: ClassVar[Mapping[str, Any]] = {"smooth": False, "net": 0.0, "by_p_value": False}
 
     def __post_init__(self) -> None:
+        usual = {"opt_fraction": USUAL_PLANNING_SHARE, "net": USUAL_NET_SHARE}
+        object.__setattr__(self, "_open", tuple(name for name in usual if getattr(self, name) is None))
+        for name in self._open:
+            object.__setattr__(self, name, usual[name])
         check_fraction(self.opt_fraction)
+        if not 0 <= self.net < 1:
+            raise InvalidInputError(f"net must lie in [0, 1), the share of delta that it gets; got {self.net!r}.")
         if self.max_settings < 1:
             raise InvalidInputError(f"max_settings must be at least 1; got {self.max_settings}.")
 
+    @classmethod
+    def as_in_the_paper(
+        cls, *, opt_fraction: float = 0.5, max_settings: int = 500, prune: bool = True
+    ) -> ParetoTesting:
+        """The paper's own form: half of the examples plan, on their risks as they are, and the path stands alone.
+
+        With ``problem.using(PAPER_P_VALUE)`` it is the paper's method to the letter; every comparison with it uses these two.
+        """
+        return cls(opt_fraction, max_settings, prune, smooth=False, net=0.0, by_p_value=False)
+
+    def settled(self, n_examples: int, n_settings: int) -> ParetoTesting:
+        """The same with every share that was left open decided, from these two numbers alone."""
+        shares: Mapping[str, Any] = {"opt_fraction": planning_share, "net": net_share}
+        return replace(self, **{name: shares[name](n_examples, n_settings) for name in self._open})
+
+    def in_words(self) -> str:
+        """Which form of the method this is."""
+        if not (self.smooth or self.net or self.by_p_value):
+            return "Pareto testing as in the paper"
+        planned = "on risks smoothed over similar settings" if self.smooth else "on risks as measured"
+        net = f", with a safety net that gets {100 * self.net:g} % of delta" if self.net else ""
+        return f"Pareto testing planned {planned}{net}"
+
     def plan(self, opt: LossTable, problem: Problem) -> Plan:
         evidence = Evidence(problem, opt)
-        # the front does not depend on alpha unless the losses do, so one front serves a whole list of alphas
+        limits = planned_limits(evidence, self.smooth)
+        if self.by_p_value and not all(limit.risk_tells_all for limit in limits):
+            rows = self._front_of_p_values(evidence, limits)
+        else:
+            rows = self._front_of_risks(evidence, limits)
+        return Plan(self, opt, rows, FixedSequence(), net=self.net)
+
+    def _front_of_p_values(self, evidence: Evidence, limits: list[PlannedLimit]) -> IntArray:
+        p_opt = np.stack([limit.p_values() for limit in limits], axis=1).max(axis=1)
+        values = np.column_stack([p_opt, evidence.objectives()])
+        rows = fronts.front(values, keep_duplicates=False)
+        rows = rows[fronts.thin(values[rows], self.max_settings)]
+        risks = np.stack([limit.risks()[rows] for limit in limits], axis=1)
+        return _in_order(rows, p_opt[rows], evidence.excess_of(risks))
+
+    def _front_of_risks(self, evidence: Evidence, limits: list[PlannedLimit]) -> IntArray:
+        """The paper's front; in one limit with one number of examples it is that of p-values too."""
+        # the front does not depend on alpha unless the losses or the smoothing do, so one front serves a list of alphas
         shape = tuple(
-            (test.limit.term, test.limit.at_least is None, test.alpha * test.limit.padded) for test in evidence.tests
+            (
+                part.scales,
+                part.test.limit.term,
+                part.test.limit.at_least is None,
+                part.test.alpha * part.test.limit.padded,
+            )
+            for part in limits
         )
-        found = opt.remember(("front", shape, problem.objectives, self.max_settings), lambda: self._front(evidence))
+        key = ("front", shape, evidence.problem.objectives, self.max_settings)
+        found = evidence.table.remember(key, lambda: self._front(evidence, limits))
         rows, risks, objectives = found.rows, found.risks, found.objectives
-        p_opt = evidence.combined(rows)
-        if self.prune and len(problem.limits) > 1:
+        p_opt = self._p_values(evidence, limits, rows)
+        if self.prune and len(limits) > 1:
             kept = fronts.front(np.column_stack([p_opt, objectives]), keep_duplicates=False)
             rows, risks, p_opt = rows[kept], risks[kept], p_opt[kept]
-        # p-values of very safe settings underflow to ties; the excess risk goes on ordering them
-        return Plan(self, opt, rows[np.lexsort((evidence.excess_of(risks), p_opt))], FixedSequence())
+        return _in_order(rows, p_opt, evidence.excess_of(risks))
 
-    def _front(self, evidence: Evidence) -> _Front:
-        risks, objectives = evidence.risks(), evidence.objectives()
+    def _p_values(self, evidence: Evidence, limits: list[PlannedLimit], rows: IntArray) -> FloatArray:
+        if len(limits) == 1 and limits[0].risk_tells_all and self.by_p_value:
+            return np.zeros(len(rows))  # the excess alone orders them as p-values would
+        if not any(any(limit.scales) for limit in limits):
+            return evidence.combined(rows)
+        return np.stack([limit.p_values(rows) for limit in limits], axis=1).max(axis=1)
+
+    def _front(self, evidence: Evidence, limits: list[PlannedLimit]) -> _Front:
+        smoothed = any(any(limit.scales) for limit in limits)
+        risks = np.stack([limit.risks() for limit in limits], axis=1) if smoothed else evidence.risks()
+        objectives = evidence.objectives()
         values = np.hstack([risks, objectives])
         rows = fronts.front(values, keep_duplicates=False)
         rows = rows[fronts.thin(values[rows], self.max_settings)]
         return _Front(rows, risks[rows], objectives[rows])
+
+
+def _in_order(rows: IntArray, p_opt: FloatArray, excess: FloatArray) -> IntArray:
+    """From the lowest p-value to the highest. Very safe settings underflow to ties, which the excess goes on ordering."""
+    return rows[np.lexsort((excess, p_opt))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

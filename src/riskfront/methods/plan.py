@@ -20,6 +20,8 @@ class Plan:
 
     Args:
         by_mean: accept a setting when its empirical risks are below the limits, instead of testing (no guarantee).
+        net: the share of delta that a test of all settings on all examples gets, where there is a table of them; the plan
+            itself gets the rest.
     """
 
     method: Method
@@ -27,6 +29,7 @@ class Plan:
     rows: IntArray
     procedure: Procedure
     by_mean: bool = False
+    net: float = 0.0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -59,6 +62,13 @@ class Method(Protocol):
 
     def plan(self, opt: LossTable, problem: Problem) -> Plan:
         """Decide what to test, from opt data only."""
+
+
+def settled(method: Method, n_examples: int, n_settings: int) -> Method:
+    """The method with every share that it leaves open decided, from the numbers of examples and settings alone."""
+    decide = getattr(method, "settled", None)
+    made: Method = method if decide is None else decide(n_examples, n_settings)
+    return made
 
 
 def parameters(method: Method) -> dict[str, Any]:

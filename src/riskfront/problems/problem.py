@@ -15,12 +15,16 @@ from riskfront.problems.objectives import Objective
 
 __all__ = ["Limit", "Objective", "Problem"]
 
+#: how the betting test may stake
+STAKES = ("target", "fixed")
+
 #: columns of results, which no loss may be called
 _RESERVED = frozenset(
     [
         "p_value",
         "level",
         "tested_at",
+        "arm",
         "certified",
         "picked",
         "chosen",
@@ -51,11 +55,14 @@ class Problem:
         maximize: names of losses, or objectives, to make large.
         delta: the probability, over the draw of the calibration data, with which some limit may be broken.
         reference: the setting that texts such as "score drop <= 0.02" compare with.
+        stakes: how the betting test stakes: "target" re-aims after every loss at what is still missing to certify; "fixed" is
+            tuned once, as in the first version of riskfront, for comparison and to verify certificates of that time.
     """
 
     limits: tuple[Limit, ...]
     objectives: tuple[Objective, ...]
     delta: float
+    stakes: str
 
     def __init__(
         self,
@@ -64,6 +71,8 @@ class Problem:
         maximize: str | Sequence[str | Objective] = (),
         delta: float = 0.1,
         reference: str | None = None,
+        *,
+        stakes: str = "target",
     ) -> None:
         listed = [limits] if isinstance(limits, Limit | str) or not isinstance(limits, Iterable) else list(limits)
         if not listed or not all(isinstance(limit, Limit | str) for limit in listed):
@@ -78,6 +87,7 @@ class Problem:
             )
         if not is_number(delta) or not 0 < delta < 1:
             raise InvalidInputError(f"delta must lie in (0, 1); got {delta!r}.")
+        known(stakes, STAKES, "way to stake")
         sides = [(limit.name, limit.at_least is None) for limit in parsed]
         if len(set(sides)) < len(sides):
             raise InvalidInputError(f"limits must speak of different things; got {', '.join(map(str, parsed))}.")
@@ -92,6 +102,7 @@ class Problem:
         object.__setattr__(self, "limits", tuple(parsed))
         object.__setattr__(self, "objectives", tuple(objectives))
         object.__setattr__(self, "delta", float(delta))
+        object.__setattr__(self, "stakes", stakes)
 
     @property
     def losses(self) -> list[str]:
@@ -132,7 +143,7 @@ class Problem:
     def _with(self, limits: Sequence[Limit]) -> Problem:
         small = [objective for objective in self.objectives if not objective.maximize]
         large = [objective for objective in self.objectives if objective.maximize]
-        return Problem(limits, small, large, self.delta)
+        return Problem(limits, small, large, self.delta, stakes=self.stakes)
 
     def check(self, table: LossTable) -> None:
         """Raise a clear error if the problem does not fit the table."""
@@ -161,6 +172,7 @@ class Problem:
             "limits": [asdict(limit) for limit in self.limits],
             "objectives": [asdict(objective) for objective in self.objectives],
             "delta": self.delta,
+            "stakes": self.stakes,
         }
 
     @classmethod
@@ -171,6 +183,7 @@ class Problem:
             [objective for objective in objectives if not objective.maximize],
             [objective for objective in objectives if objective.maximize],
             data["delta"],
+            stakes=data.get("stakes", "fixed"),  # problems that do not say it are older than the choice
         )
 
     def __repr__(self) -> str:
@@ -178,7 +191,8 @@ class Problem:
         for side in (False, True):
             named = [o if o.per or o.given else o.loss for o in self.objectives if o.maximize is side]
             sides += f", {'maximize' if side else 'minimize'}={named!r}" if named else ""
-        return f"Problem({list(self.limits)!r}{sides}, delta={self.delta!r})"
+        stakes = "" if self.stakes == "target" else f", stakes={self.stakes!r}"
+        return f"Problem({list(self.limits)!r}{sides}, delta={self.delta!r}{stakes})"
 
     def _repr_html_(self) -> str:
         from riskfront.runtime import notebook

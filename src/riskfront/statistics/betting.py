@@ -1,61 +1,105 @@
-"""The betting p-value: money won by betting against the hypothesis, on any bounded loss, one example after the other."""
+"""The betting p-value: money won by betting against the hypothesis, on any bounded loss, one example after the other.
+
+The stakes have a target, 1 / level, and are re-aimed after every loss at what is still missing to it (Voracek and Orabona,
+2025, arXiv 2505.22422). Each stake knows the losses before its own and nothing else, so the largest wealth W ever reached makes
+1 / W a p-value at every level (Ville's inequality), whatever the target was. It is sharpest at the level it aimed at.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from riskfront.arrays import Array, BoolArray, FloatArray
+from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 
-#: Stakes may reach this share of the stake that a single loss of 1 would turn into bankruptcy.
-BETTING_CAP = 0.75
+#: Stakes stay below this share of the stake that a single loss of 1 would turn into bankruptcy.
+CAP = 0.999
 
-
-_BLOCK = 1 << 17  # elements of one betting block: its temporaries stay in the processor's cache
+_ROWS = 2048  # settings that bet side by side: their wealths and stakes stay in the processor's cache
+_STEPS = 64  # examples that are turned into gains at a time
 
 
 def betting(
-    losses: Array, alpha: float | FloatArray, delta: float, selected: BoolArray | None = None, cap: float = BETTING_CAP
+    losses: Array, alpha: float | FloatArray, level: float | FloatArray, selected: BoolArray | None = None
 ) -> FloatArray:
-    """Betting against H on the losses one after the other: min(1, 1 / max_t K_t), valid by Ville's inequality.
+    """min(1, 1 / max_t W_t), W_t = prod_{i <= t} (1 + stake_i (alpha - L_i)), for each row of losses.
 
-    K_t = prod_{i <= t} (1 - nu_i (L_i - alpha)), each stake nu_i computed from the losses before i only.
+    With m = 1 - alpha, Q_t = sum_{i <= t} (L_i - alpha)^2 and S_t = min(Q_t / t + m n / t^2, m alpha), S_0 = m alpha:
+
+        stake_{t+1} = min(.999 / m, sqrt(2 (ln(1/level) - ln W_t) / ((n - t) S_t)))
+
+    Once a target is reached, the next is the square of the wealth then: what was won counts, so the p-value can only fall.
 
     Args:
         losses: (rows, n) in [0, 1], one row a setting, in an order fixed beforehand.
         alpha: the limit, in (0, 1), or one for each row, (rows,).
-        delta: the level the stakes are tuned for; the p-value is valid at every level.
+        level: what the stakes aim at, or one for each row, (rows,); fixed before the losses were seen.
         selected: (rows, n) or (1, n); a conditional risk bets on the selected examples only, as if the others were absent.
-        cap: share of the bankrupting stake 1 / (1 - alpha) that is ever staked; below 1.
     """
     rows, n = losses.shape
     result = np.ones(rows)
-    step = max(1, _BLOCK // max(n, 1))
-    for start in range(0, rows if n else 0, step):
-        block = slice(start, start + step)
-        kept = None if selected is None else np.broadcast_to(selected, losses.shape)[block]
-        against = np.broadcast_to(alpha, (rows,))[block, None]
-        result[block] = np.exp(-_best_log_wealth(losses[block].astype(np.float64), kept, against, delta, cap))
+    against, aims = (np.broadcast_to(np.asarray(v, dtype=np.float64), (rows,)) for v in (alpha, level))
+    for start in range(0, rows if n else 0, _ROWS):
+        block = slice(start, start + _ROWS)
+        bets, counts = losses[block], np.full(len(losses[block]), n)
+        if selected is not None:
+            bets, counts = _packed(bets, np.broadcast_to(selected, losses.shape)[block])
+        result[block] = np.exp(-_best_log_wealth(bets, counts, against[block], aims[block]))
     return result
 
 
-def _best_log_wealth(x: FloatArray, kept: BoolArray | None, alpha: FloatArray, delta: float, cap: float) -> FloatArray:
-    """max(0, max_t log K_t) for each row of x, (rows, n)."""
-    if kept is None:
-        seen = np.arange(1.0, x.shape[1] + 1)
-        n: Array | float = float(x.shape[1])
-    else:
-        x = np.where(kept, x, 0.0)
-        seen = np.cumsum(kept, axis=1, dtype=np.float64)
-        n = np.maximum(seen[:, -1:], 1.0)
-    mean = (0.5 + np.cumsum(x, axis=1)) / (seen + 1)
-    deviation = (x - mean) ** 2
-    if kept is not None:
-        deviation[~kept] = 0.0
-    variance = (0.25 + np.cumsum(deviation, axis=1)) / (seen + 1)
-    # the stake on loss i may know losses 1..i-1 only: shift by one, prior variance 1/4 first
-    past_variance = np.concatenate([np.full((x.shape[0], 1), 0.25), variance[:, :-1]], axis=1)
-    stake = np.minimum(cap / (1 - alpha), np.sqrt(2 * np.log(1 / delta) / (n * past_variance)))
-    gain = np.log1p(-stake * (x - alpha))
-    if kept is not None:
-        gain[~kept] = 0.0
-    return np.asarray(np.maximum(np.cumsum(gain, axis=1).max(axis=1), 0.0))
+def _packed(losses: Array, kept: BoolArray) -> tuple[Array, IntArray]:
+    """The selected losses of each row first, in their order, (rows, longest); and how many each row has, (rows,)."""
+    counts = kept.sum(axis=1)
+    first = np.arange(int(counts.max(initial=0))) < counts[:, None]
+    packed = np.zeros(first.shape, dtype=losses.dtype)
+    packed[first] = losses[kept]
+    return packed, counts
+
+
+def _best_log_wealth(losses: Array, counts: IntArray, alpha: FloatArray, level: FloatArray) -> FloatArray:
+    """max(0, max_t log W_t) for each row of losses, (rows, n), of which the first ``counts``, (rows,), count.
+
+    One pass over t. Every line works on all rows at once, in place; a row that has ended bets on gains of 0.
+    """
+    target = -np.log(level)
+    missing, least = target.copy(), target.copy()  # log(target / W_t), now and at its smallest
+    squares, stake, spread = (np.zeros(len(losses)) for _ in range(3))
+    a, n = _one_if_equal(alpha), _one_if_equal(counts.astype(np.float64))
+    most, prior, widest = CAP / (1 - a), (1 - a) * n, (1 - a) * a
+    for t, gain, square in _gains(losses, counts, alpha):
+        seen = max(t, 0.5)  # before the first loss the spread is the widest there is
+        half = (max(n - t, 1.0) if isinstance(n, float) else np.maximum(n - t, 1.0)) / 2
+        np.multiply(squares, half / seen, out=spread)
+        spread += prior * half / seen**2
+        np.minimum(spread, widest * half, out=spread)
+        np.divide(missing, spread, out=stake)
+        np.sqrt(stake, out=stake)
+        np.minimum(stake, most, out=stake)
+        # from here on the loss itself is known, and the stake can no longer change
+        stake *= gain
+        stake += 1
+        missing -= np.log(stake, out=stake)
+        squares += square
+        np.minimum(least, missing, out=least)
+        if least[least.argmin()] <= 0:  # faster than least.min()
+            best = target - least
+            ahead = np.where(least <= 0, 2 * best - target, 0.0)
+            target, missing, least = target + ahead, missing + ahead, least + ahead
+    return target - least
+
+
+def _one_if_equal(values: FloatArray) -> FloatArray | float:
+    """One number where all are the same: arithmetic with it is faster."""
+    return float(values[0]) if values.min() == values.max() else values
+
+
+def _gains(losses: Array, counts: IntArray, alpha: FloatArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    """t, alpha - L_{t+1} of every row, (rows,), 0 where the row has ended, and its square."""
+    ends = counts.min(initial=losses.shape[1])
+    for start in range(0, losses.shape[1], _STEPS):
+        gains = np.ascontiguousarray((alpha[:, None] - losses[:, start : start + _STEPS]).T)
+        if ends < start + len(gains):
+            gains[np.arange(start, start + len(gains))[:, None] >= counts] = 0.0
+        yield from zip(range(start, start + len(gains)), gains, gains * gains, strict=True)

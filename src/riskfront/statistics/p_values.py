@@ -21,6 +21,7 @@ from riskfront.arrays import Array, FloatArray
 from riskfront.statistics.betting import betting
 from riskfront.statistics.binomial import binomial, binomial_upper_bound
 from riskfront.statistics.concentration import bentkus, hoeffding, hoeffding_bentkus, hoeffding_simple
+from riskfront.statistics.fixed_stakes import betting_fixed
 from riskfront.statistics.inversion import smallest_rejected, smallest_sample
 
 SumPValue = Callable[[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike], FloatArray]
@@ -72,6 +73,7 @@ __all__ = [
     "SumPValue",
     "bentkus",
     "betting",
+    "betting_fixed",
     "binomial",
     "binomial_upper_bound",
     "hoeffding",

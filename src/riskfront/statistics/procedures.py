@@ -109,3 +109,17 @@ class Uncorrected:
 
     def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
         return p_values <= delta
+
+
+def aims(procedure: Procedure, count: int, delta: float) -> FloatArray:
+    """(count,): the level that each test should be sharpest at, known before any p-value is.
+
+    Any aim leaves a p-value valid. Bonferroni and Holm start at delta / count. On a graph a node is aimed at the share of
+    delta that arrives when everything before it is rejected, which is where its test decides about more than itself.
+    """
+    if isinstance(procedure, Bonferroni | Holm):
+        return np.full(count, delta / max(count, 1))
+    if isinstance(procedure, Graphical):
+        shares = procedure.graph.final_weights(np.zeros(count), delta)
+        return delta * np.where(np.isnan(shares), 1 / max(count, 1), shares)
+    return np.full(count, delta)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from riskfront.calibration.calibration import calibrate, certify
@@ -12,8 +13,9 @@ from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.choice import choose
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.evaluation.outcome import Outcome
+from riskfront.identity.array_digest import BLAKE3
 from riskfront.losses.table import LossTable
-from riskfront.methods import make_method
+from riskfront.methods import completed, make_again
 from riskfront.reading.sources import Data, as_table, is_long_file, is_store
 from riskfront.runtime.progress import ProgressBar
 from riskfront.spaces.space import Config
@@ -47,10 +49,12 @@ def verify(certificate: Certificate, data: Data | tuple[LossTable, LossTable]) -
     else:
         table = _table_then(certificate, data)
         table.check()
-        if table.sha256 != certificate.data_sha256:
-            return [f"the data differ: SHA-256 {table.sha256[:16]}... instead of {certificate.data_sha256[:16]}..."]
-        method = make_method(certificate.method, **certificate.parameters)
+        if not table.has_fingerprint(certificate.data_sha256):
+            own = table.fingerprint if certificate.data_sha256.startswith(BLAKE3) else table.sha256
+            return [f"the data differ: their digest is {own[:23]}... instead of {certificate.data_sha256[:23]}..."]
+        method = make_again(certificate.method, certificate.parameters)
         again = calibrate(table, certificate.problem, method=method, seed=certificate.seed)
+        again = replace(again, data_sha256=certificate.data_sha256)  # the same data by another kind of digest, perhaps
     return differences(choose(again, certificate.choice), certificate)
 
 
@@ -64,6 +68,7 @@ def _numbers(one: Certificate, claimed: Certificate) -> dict[str, Any]:
     """What is compared: everything that ``claimed`` says. Another version may put the same numbers in other words, and the
     first schema named neither the p-value of each group nor the groups of a certificate without a setting."""
     said = {name: value for name, value in one.to_dict().items() if name not in _NOT_COMPARED}
+    said["parameters"] = completed(claimed.method, one.parameters)
     if claimed.version != __version__ and said["diagnosis"] is not None:
         said["diagnosis"] = {name: value for name, value in said["diagnosis"].items() if name != "message"}
     if claimed.measured["p_value"].isna().all():
@@ -77,7 +82,7 @@ def _certified_again(certificate: Certificate, opt: LossTable, test: LossTable) 
     """Plan on one table and test on the other, as certify did."""
     if certificate.seed is not None:
         raise InvalidInputError("a certificate of calibrate is verified with the whole table; got two parts of one.")
-    method = make_method(certificate.method, **certificate.parameters)
+    method = make_again(certificate.method, certificate.parameters)
     return certify(method.plan(opt, certificate.problem), test, certificate.problem)
 
 
@@ -103,7 +108,7 @@ def _tuned_again(certificate: Certificate, url: str) -> Certificate:
     opt_rows, test_rows = LossStore(f"{url}/opt"), LossStore(f"{url}/test")
     opt = opt_rows.table(configs, bounds=_bounds(certificate))
     opt.check()
-    plan = make_method(certificate.method, **certificate.parameters).plan(opt, certificate.problem)
+    plan = make_again(certificate.method, certificate.parameters).plan(opt, certificate.problem)
     bar = ProgressBar("verifying", len(plan), 0, False)
     test = Part(None, test_rows.groups(), test_rows)
     return certify_along(plan, configs, test, certificate.problem, _Nobody(url), bar)

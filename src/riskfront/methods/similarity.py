@@ -1,0 +1,124 @@
+"""Which settings are alike, and means over those that are.
+
+Only the settings themselves say so, never their losses. Numbers are alike when they are near each other, counted in steps
+between the values that occur; anything else (a model, a prompt) is like nothing but itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from riskfront.arrays import Array, FloatArray, IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.spaces.grid import Grid
+
+Scales = tuple[float, ...]
+_NEIGHBOURS = 48  # as many settings at most are averaged where the settings form no grid
+_APART = 1e9  # steps between settings that are not alike at all
+
+
+class Similarity(Protocol):
+    """Means over similar settings."""
+
+    @property
+    def axes(self) -> int:
+        """How many scales ``smooth`` takes."""
+
+    def smooth(self, values: FloatArray, scales: Scales) -> FloatArray:
+        """values (settings, columns), averaged with Gaussian weights; a scale is a standard deviation in steps, 0 for none."""
+
+
+def similarity(configs: pd.DataFrame) -> Similarity | None:
+    """How settings are alike; None where no two of them are."""
+    varying = [name for name in configs.columns if configs[name].nunique(dropna=False) > 1]
+    numbers = [name for name in varying if configs[name].dtype.kind in "iuf" and configs[name].notna().all()]
+    if not numbers:
+        return None
+    try:
+        return GridSimilarity.of(configs, numbers)
+    except InvalidInputError:
+        return NeighbourSimilarity.of(configs, numbers, [name for name in varying if name not in numbers])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GridSimilarity:
+    """Settings on a full grid: one small matrix for each axis of numbers, one after the other."""
+
+    rows: IntArray
+    along: tuple[int, ...]
+
+    @classmethod
+    def of(cls, configs: pd.DataFrame, numbers: list[str]) -> GridSimilarity:
+        grid = Grid.of(configs)
+        return cls(grid.rows, tuple(axis for axis, name in enumerate(grid.axes) if name in numbers))
+
+    @property
+    def axes(self) -> int:
+        return len(self.along)
+
+    def smooth(self, values: FloatArray, scales: Scales) -> FloatArray:
+        found = values[self.rows.ravel()].reshape(*self.rows.shape, -1)
+        for axis, scale in zip(self.along, scales, strict=True):
+            if scale > 0:
+                steps = np.arange(self.rows.shape[axis])
+                weights = _gaussian((steps[:, None] - steps) ** 2, scale)
+                shape = found.shape
+                # (before, this axis, behind): one product for every place on the axes before
+                flat = found.reshape(math.prod(shape[:axis]), shape[axis], -1)
+                found = np.matmul(weights, flat).reshape(shape)
+        smoothed = np.empty(values.shape)
+        smoothed[self.rows.ravel()] = found.reshape(-1, values.shape[1])
+        return smoothed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NeighbourSimilarity:
+    """Any other settings: the nearest ones of each, (settings, neighbours), and their squared distances in steps."""
+
+    nearest: IntArray
+    squared: FloatArray
+
+    @classmethod
+    def of(cls, configs: pd.DataFrame, numbers: list[str], others: list[str]) -> NeighbourSimilarity | None:
+        from scipy.spatial import cKDTree
+
+        kinds = (
+            configs.groupby(others, dropna=False, sort=False).ngroup().to_numpy() if others else np.zeros(len(configs))
+        )
+        # a step is the usual distance between settings of one kind, were they spread evenly over their ranks
+        side = (len(configs) / len(np.unique(kinds))) ** (1 / len(numbers))
+        places = [_ranks(configs[name].to_numpy()) * max(side - 1, 1.0) for name in numbers]
+        points = np.column_stack([*places, kinds * _APART])
+        found = cKDTree(points).query(points, k=range(1, min(_NEIGHBOURS, len(configs)) + 1))
+        distances, nearest = np.asarray(found[0]), np.asarray(found[1])
+        if not (distances[:, 1:] < _APART / 2).any():
+            return None
+        return cls(nearest, distances**2)
+
+    @property
+    def axes(self) -> int:
+        return 1
+
+    def smooth(self, values: FloatArray, scales: Scales) -> FloatArray:
+        if scales[0] <= 0:
+            return values
+        weights = _gaussian(self.squared, scales[0])
+        return np.stack([(weights * column[self.nearest]).sum(axis=1) for column in values.T], axis=1)
+
+
+def _gaussian(squared: Array, scale: float) -> FloatArray:
+    """Weights from squared distances, each row with sum 1."""
+    weights = np.exp(-0.5 * squared / scale**2)
+    found: FloatArray = weights / weights.sum(axis=1, keepdims=True)
+    return found
+
+
+def _ranks(values: Array) -> FloatArray:
+    """Values by their place among all that occur, from 0 to 1."""
+    codes = np.unique(values, return_inverse=True)[1]
+    return codes / max(codes.max(initial=0), 1)

@@ -1,0 +1,52 @@
+"""Shares by the numbers of examples and settings alone."""
+
+import numpy as np
+import pytest
+
+import riskfront as rf
+from riskfront.methods import parameters, settled
+from riskfront.methods.shares import net_share, planning_share
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "share", "net"),
+    [(1000, 17, 0.3, 0.2), (1000, 400, 0.3, 0.2), (5000, 6480, 0.15, 0.1), (200, 6480, 0.25, 0.1), (10, 10, 0.3, 0.2)],
+)
+def test_by_numbers(n: int, m: int, share: float, net: float) -> None:
+    assert planning_share(n, m) == share
+    assert net_share(n, m) == net
+
+
+def test_fall_with_the_number_of_settings() -> None:
+    shares = [planning_share(5000, m) for m in (10, 400, 800, 2000, 6480, 10**6)]
+    assert shares == sorted(shares, reverse=True)
+    assert all(0.15 <= share <= 0.3 for share in shares)
+
+
+def test_only_what_was_left_open_is_settled() -> None:
+    method = settled(rf.ParetoTesting(opt_fraction=0.4), 1000, 6480)
+    assert (method.opt_fraction, method.net) == (0.4, 0.1)
+    assert settled(method, 10, 10) == method
+    assert settled(rf.HolmTesting(), 10, 10) == rf.HolmTesting()
+
+
+def test_the_paper_s_form_is_one_name_away() -> None:
+    paper = rf.ParetoTesting.as_in_the_paper()
+    assert settled(paper, 1000, 10) == paper
+    assert parameters(paper) | {"max_settings": 0} == {
+        "opt_fraction": 0.5,
+        "max_settings": 0,
+        "prune": True,
+        "smooth": False,
+        "net": 0.0,
+        "by_p_value": False,
+    }
+    assert paper.in_words() == "Pareto testing as in the paper"
+    assert "safety net" in rf.ParetoTesting().in_words()
+
+
+def test_certificates_record_what_was_settled() -> None:
+    losses = {"error": np.zeros((3, 200), dtype=bool), "cost": np.ones((3, 200))}
+    found = rf.calibrate(rf.LossTable([{"t": i} for i in range(3)], losses), rf.Problem("error <= 0.1", "cost"))
+    assert found.parameters["opt_fraction"] == planning_share(200, 3)
+    assert found.parameters["net"] == net_share(200, 3)
