@@ -58,6 +58,17 @@ def test_what_is_offered_is_said(folder, options, words):
     assert words in " ".join(done.stdout.split())
 
 
+@pytest.mark.parametrize(
+    "options", [[], ["--router", "--thresholds", "5"], ["--confidence", "task,cost", "--aside", "0.3"]]
+)
+def test_a_certificate_is_recomputed_from_the_runs(folder, tmp_path, options):
+    riskfront("cascade", folder / "runs.parquet", *LIMIT, *options, "--seed", "3", "--out", tmp_path / "p")
+    done = riskfront("verify", tmp_path / "p" / "certificate.json", folder / "runs.parquet")
+    assert done.returncode == 0, done.stdout + done.stderr
+    simulated_runs(seed=8, n=2500).save(tmp_path / "other.parquet")
+    assert riskfront("verify", tmp_path / "p" / "certificate.json", tmp_path / "other.parquet").returncode == 1
+
+
 def test_nothing_certified_writes_no_policy(folder, tmp_path):
     done = riskfront(
         "cascade", folder / "runs.parquet", "--limit", "score >= 0.99", "--minimize", "cost", "--out", tmp_path / "p"

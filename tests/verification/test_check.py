@@ -138,6 +138,9 @@ def test_a_policy_is_checked_on_new_runs(tmp_path, monkeypatch):
     good = riskfront("check", "policy/policy.json", "new.parquet")
     assert "keeps every limit" in " ".join(good.stdout.split())
     assert riskfront("check", "policy/policy.json", "worse.parquet").returncode == 1
+    old = riskfront("check", "policy/policy.json", "runs.parquet")
+    assert old.returncode == 2
+    assert "3,000 of these 3,000 are among those the policy was made of" in old.stderr
     simulated_runs(seed=4, n=3000).only(["m1", "m2"]).save("few.parquet")
     if "m0" in json.loads(made.stdout)["models"]:
         assert "'m0' is missing" in riskfront("check", "policy/policy.json", "few.parquet").stderr

@@ -12,6 +12,7 @@ from riskfront.calibration.certificate import Certificate
 from riskfront.cascades import confidence as confidences
 from riskfront.cascades.columns import CascadeColumn, calls
 from riskfront.cascades.confidence import LearntConfidence
+from riskfront.cascades.made_of import fingerprints
 from riskfront.cascades.settings import all_stages, described
 from riskfront.errors import InvalidInputError
 from riskfront.logs.runs import Runs
@@ -67,6 +68,7 @@ class Cascade:
         runs = runs.complete([score, *paid, *named])
         if len(runs) < 2:
             raise InvalidInputError(f"a {self.kind} must have at least two models to choose from; got {len(runs)}.")
+        self._all, self._logged = runs, [score, *paid, *named]
         self.stages = min(whole_number("stages", stages, 1), len(runs))
         self.score, self._paid = score, paid
         learnt = isinstance(confidence, LearntConfidence)
@@ -177,6 +179,7 @@ class Cascade:
             self.confidence,
             self._shares(row, len(order)),
             certificate,
+            fingerprints(self._all, [self.runs.names[run] for run in order], self._logged),
         )
 
     def _shares(self, row: int, stages: int) -> tuple[float, ...]:

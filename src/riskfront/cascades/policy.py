@@ -40,6 +40,7 @@ class Policy:
         confidence: name of the number that is compared with the threshold, or how it is computed.
         shares: which share of examples each model answered when the policy was certified.
         certificate: what holds, and how it was tested.
+        made_of: fingerprints of the examples it was made of.
     """
 
     kind: str
@@ -48,6 +49,7 @@ class Policy:
     confidence: str | LearntConfidence
     shares: tuple[float, ...]
     certificate: Certificate
+    made_of: Mapping[str, Any] | None = None
     counts: Counts = field(default_factory=Counts, compare=False)
 
     def route(
@@ -195,6 +197,7 @@ class Policy:
             "thresholds": list(self.thresholds),
             "confidence": self.confidence if learnt is None else {"learnt": learnt},
             "shares": list(self.shares),
+            "made_of": None if self.made_of is None else dict(self.made_of),
             "certificate": slim(self.certificate).to_dict(),
         }
 
@@ -216,6 +219,7 @@ class Policy:
             else LearntConfidence(**data["confidence"]["learnt"]),
             tuple(float(value) for value in data["shares"]),
             certificate,
+            data["made_of"],
         )
         _must_be_certified(policy)
         return policy

@@ -8,6 +8,7 @@ from riskfront.cascades import confidence as confidences
 from riskfront.cascades.cascade import PAID
 from riskfront.cascades.columns import CascadeColumn
 from riskfront.cascades.confidence import LearntConfidence
+from riskfront.cascades.made_of import must_be_new
 from riskfront.cascades.policy import Policy
 from riskfront.cascades.settings import Stages, described
 from riskfront.errors import InvalidInputError
@@ -26,6 +27,8 @@ def replay(policy: Policy, runs: Runs) -> LossTable:
             f"the new runs must hold every model of the policy and every reference; '{lacking[0]}' is missing. "
             f"Runs: {', '.join(runs.names)}."
         )
+    if policy.made_of is not None:
+        must_be_new(runs, policy.models, policy.made_of)
     bounds = {name: (low, high) for name, (low, high) in policy.certificate.loss_bounds.items()}
     losses = [name for name in policy.certificate.problem.losses if name in runs.values]
     runs = runs.only(list(dict.fromkeys([*policy.models, *alone])))

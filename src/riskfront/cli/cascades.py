@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +27,7 @@ from riskfront.cli.options import (
 )
 from riskfront.errors import InvalidInputError
 from riskfront.losses.values import known
+from riskfront.methods import make_method
 from riskfront.reporting.terminal import make_console, number
 from riskfront.runtime import files
 
@@ -112,6 +113,7 @@ def cascade(
     if not as_json:
         _say(made)
     certificate = slim(rf.calibrate(table, problem, method=method, seed=seed))
+    certificate = replace(certificate, source={"cascade": asdict(offered)})
     written: list[Path] = []
     if out is not None:
         certificate.save(out / "certificate.json")
@@ -131,6 +133,15 @@ def cascade(
         if certificate:
             _say_shares(made.policy(certificate))
     return 0 if certificate and certificate.guaranteed else 1
+
+
+def recompute(claimed: rf.Certificate, path: str) -> rf.Certificate:
+    """The certificate of a cascade again, from its runs."""
+    offered = CascadeOptions(**(claimed.source or {})["cascade"])
+    made = offered.make(path, claimed.seed or 0)
+    table = made.table(binary=parse_names(offered.binary), bounds=parse_bounds(offered.bounds))
+    method = make_method(claimed.method, **claimed.parameters)
+    return slim(rf.calibrate(table, claimed.problem, method=method, seed=claimed.seed or 0))
 
 
 def _summary(made: rf.Cascade, certificate: rf.Certificate) -> dict[str, Any]:

@@ -85,6 +85,10 @@ def verify(
         return _say(differences(recompute(claimed, table), claimed), as_json)
     if is_store(table):  # of evaluate, or of tune
         return _say(rf.verify(claimed, table), as_json)
+    if "cascade" in (claimed.source or {}):
+        from riskfront.cli.cascades import recompute as cascade_again
+
+        return _say(differences(cascade_again(claimed, table), claimed), as_json)
     was = claimed.source or {}  # read the table as it was read then, unless told otherwise
     as_then = {name: now or was.get(name, now) for name, now in asdict(columns).items()}
     losses = TableOptions(**as_then).read(table, claimed.problem, quiet=as_json)

@@ -21,7 +21,7 @@ from riskfront.reading.incomplete import complete_part
 from riskfront.reading.long_format import read_frame
 
 _MISSING = "none"  # what an empty cell of a settings file means: the setting has no such value
-_MANY, _SAME = 5, 0.999  # settings from which on a correlation of this size is no accident
+_MANY, _SAME = 8, 0.995  # settings from which on a correlation of this size is no accident
 
 
 def read_wide(
