@@ -70,7 +70,7 @@ def prompts(m: int, trade_off: bool) -> Kind:
     """Settings without structure and independent losses: risk unrelated to cost, or falling with it, with scatter."""
     rng = np.random.default_rng([4, m, trade_off])
     cost = rng.uniform(0.02, 1.0, m)
-    risk = 0.2 * np.exp(-2.2 * cost) * rng.lognormal(0, 0.5, m) if trade_off else rng.beta(1.2, 12, m)
+    risk = 0.4 * np.exp(-2.2 * cost) * rng.lognormal(0, 0.25, m) if trade_off else rng.beta(6, 50, m)
     error = rng.random((m, POPULATION)) < np.minimum(risk, 0.9)[:, None]
     table = rf.LossTable(
         [{"prompt": f"p{i}"} for i in range(m)], {"error": error, "cost": np.repeat(cost[:, None], POPULATION, axis=1)}

@@ -37,7 +37,7 @@ def calibrate(table: Data, problem: Problem, *, method: str | Method = "pareto-t
         seed: of the random split into opt and test examples.
     """
     table = as_table(table, problem)
-    chosen = settled(make_method(method), table.n_examples, table.n_configs)
+    chosen = settled(make_method(method), table, table.n_examples)
     opt, test = table.split(chosen.opt_fraction, seed=seed)
     if getattr(chosen, "net", 0):  # then sums of all settings are needed in both parts: one pass gives both
         LossTable.sum_together([opt, test])
@@ -123,7 +123,7 @@ def frontier(
     if len(alphas) == 0:
         raise InvalidInputError("a frontier must have at least one alpha; got none.")
     table = as_table(table, problem)
-    planner = settled(make_method(method), table.n_examples, table.n_configs)
+    planner = settled(make_method(method), table, table.n_examples)
     opt, test = table.split(planner.opt_fraction, seed=seed)
     everything = opt.joined_with(test)
     rows = []
