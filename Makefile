@@ -1,9 +1,10 @@
 # Two commands: `make demo` (the main job) and `make test` (everything that must hold). Both set themselves up.
+# `make mutants` breaks the library on purpose and checks that the simulations notice (minutes).
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test mutants lint format bench clean
 
 demo: $(VENV)/base.done
 	$(BIN)/riskfront demo --out-dir demo-output
@@ -11,6 +12,9 @@ demo: $(VENV)/base.done
 test: $(VENV)/dev.done lint
 	bash tests/install_browser.sh
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+mutants: $(VENV)/dev.done
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants
 
 lint: $(VENV)/dev.done
 	$(BIN)/ruff check .

@@ -98,9 +98,7 @@ def ask(kind: Kind, n: int, trials: int) -> pd.DataFrame:
     ]
     names = [f"share {share}, net {net}" for share in SHARES for net in NETS]
     names += ["paper (share .5)", "paper's plan, share .3", "bonferroni", "as by default"]
-    found = rf.experiment.run(
-        kind.table, kind.problem, methods=[*methods, *rivals], trials=trials, calibration=n, replace=True
-    )
+    found = rf.experiment.run(kind.table, kind.problem, methods=[*methods, *rivals], trials=trials, calibration=n)
     found["line"] = np.resize(names, len(found))
     found["none"], found["cost"] = found["n_certified"] == 0, found["cost"].fillna(1.0)
     holds = Evidence(kind.problem, kind.table).excess() <= 1e-12

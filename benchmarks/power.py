@@ -183,7 +183,6 @@ def ask(question: Question, world: World, trials: int, calibration: int, seed: i
             alphas=question.alphas,
             trials=trials,
             calibration=question.calibration or calibration,
-            replace=True,
             seed=seed,
         )
         # rows come trial by trial, alpha by alpha, method by method

@@ -191,7 +191,7 @@ def test_a_quantile_is_shown_as_the_share_above_it():
     limit = rf.Limit("latency", at_most=300, quantile=0.9)
     found = rf.calibrate(rf.LossTable([{"a": 0}, {"a": 1}], losses), rf.Problem([limit], minimize=["cost"]))
     assert "share of latency above 300" in found.chosen.columns
-    assert found.bounds["at"].iloc[0] == 0.1
+    assert found.measured["compared_with"].iloc[0] == 0.1
     assert str(limit) == "0.9-quantile of latency <= 300"
 
 
@@ -203,7 +203,7 @@ def test_how_many_examples_a_padded_limit_needs():
         rf.LossTable([{"a": 0}], perfect, {"rare": labels}), rf.Problem([per_label], minimize=["cost"]), method="holm"
     )
     assert not found
-    assert found.diagnosis["n_perfect"] > 400
+    assert found.diagnosis["examples_if_perfect"] > 400
 
 
 def test_an_empty_path_and_untested_settings_come_back_from_json(tmp_path):
@@ -219,7 +219,7 @@ def test_float_groups_next_to_no_group_come_back_from_json(tmp_path):
     both = rf.Problem([rf.Limit("error", at_most=0.2), rf.Limit("error", at_most=0.3, per="g")], minimize=["cost"])
     found = rf.calibrate(table(groups={"g": np.arange(400) % 2 / 2}), both)
     found.save(tmp_path / "c.json")
-    assert rf.Certificate.load(tmp_path / "c.json").bounds["group"].tolist() == [None, 0.0, 0.5]
+    assert rf.Certificate.load(tmp_path / "c.json").measured["group"].tolist() == [None, 0.0, 0.5]
 
 
 def test_single_precision_at_a_bound():

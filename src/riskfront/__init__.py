@@ -9,6 +9,7 @@ from riskfront.calibration.certificate import Certificate
 from riskfront.errors import (
     EvaluationError,
     InvalidInputError,
+    LeftOutWarning,
     MissingExtraError,
     NotCertifiedError,
     NotCertifiedWarning,
@@ -33,6 +34,7 @@ from riskfront.problems.limits import Limit
 from riskfront.problems.objectives import Objective
 from riskfront.problems.problem import Problem
 from riskfront.reading.long_format import read_table
+from riskfront.reading.wide_format import read_wide
 from riskfront.spaces.space import Choice, Float, Int, Space
 from riskfront.version import __version__
 
@@ -41,6 +43,7 @@ __all__ = [
     "AlphaConstrained",
     "AlphaDeltaConstrained",
     "BonferroniTesting",
+    "Cascade",
     "Certificate",
     "Choice",
     "ConstrainedPath",
@@ -50,6 +53,8 @@ __all__ = [
     "HolmTesting",
     "Int",
     "InvalidInputError",
+    "LearntConfidence",
+    "LeftOutWarning",
     "Limit",
     "LossStore",
     "LossTable",
@@ -59,10 +64,12 @@ __all__ = [
     "NotCertifiedWarning",
     "Objective",
     "ParetoTesting",
+    "Policy",
     "Problem",
     "RiskControlledClassifier",
     "RiskControlledEstimator",
     "RiskfrontError",
+    "Router",
     "Space",
     "SpentExamplesError",
     "SplitFST",
@@ -70,11 +77,14 @@ __all__ = [
     "__version__",
     "calibrate",
     "certify",
+    "check",
     "evaluate",
     "experiment",
     "frontier",
     "plots",
+    "read_runs",
     "read_table",
+    "read_wide",
     "tune",
     "verify",
     "write_report",
@@ -82,12 +92,18 @@ __all__ = [
 
 # what stands on large libraries is loaded when it is first used
 _LATER = {
+    "Cascade": "riskfront.cascades.cascade",
+    "LearntConfidence": "riskfront.cascades.confidence",
+    "Policy": "riskfront.cascades.policy",
+    "Router": "riskfront.cascades.cascade",
     "LossStore": "riskfront.stores.store",
     "verify": "riskfront.verification.verification",
     "RiskControlledClassifier": "riskfront.estimators",
     "RiskControlledEstimator": "riskfront.estimators",
+    "check": "riskfront.verification.check",
     "evaluate": "riskfront.evaluation.evaluation",
     "plots": "riskfront.plots",
+    "read_runs": "riskfront.logs.read_runs",
     "tune": "riskfront.tuning.tuning",
     "write_report": "riskfront.reporting.page",
 }

@@ -9,6 +9,7 @@ RiskfrontError
 └── StoreError (OSError)               a file or store cannot be read, written or continued
 
 NotCertifiedWarning (UserWarning)      a calibration ended without a certified setting
+LeftOutWarning (UserWarning)           settings or examples of a file without outcomes were left out
 """
 
 from collections.abc import Mapping
@@ -68,3 +69,7 @@ class StoreError(RiskfrontError, OSError):
 
 class NotCertifiedWarning(UserWarning):
     """Given by the ``fit`` of an estimator whose settings could not be certified; its ``predict`` raises NotCertifiedError."""
+
+
+class LeftOutWarning(UserWarning):
+    """Says which settings or examples were left out because outcomes of theirs are missing."""

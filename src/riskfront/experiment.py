@@ -1,4 +1,4 @@
-"""Repeated random splits: ``riskfront.experiment.run``. The public door to ``riskfront.experiments``."""
+"""Calibrating again and again: ``riskfront.experiment.run``. The public door to ``riskfront.experiments``."""
 
 from riskfront.experiments.repeated_splits import run, summarize
 

@@ -65,7 +65,7 @@ def test_a_class_that_only_opt_data_have_seen_is_not_certified() -> None:
     found = rf.certify(plan, without, problem)
     assert not found
     assert found.diagnosis["group"] == "z"
-    assert "no test example speaks of it" in found.diagnosis["message"]
+    assert "no testing example speaks of it" in found.diagnosis["message"]
 
 
 def test_testing_needs_examples() -> None:

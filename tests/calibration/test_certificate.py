@@ -1,6 +1,7 @@
 """Certificates: what they show, refuse, write down and read back."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,37 +46,142 @@ def test_the_contract(certificate: rf.Certificate) -> None:
 
 def test_the_testing_path(certificate: rf.Certificate) -> None:
     tested = certificate.tested
-    for column in ("a", "b", "error", "error per label", "cost", "p_value error", "p_value", "level", "certified"):
+    for column in ("a", "b", "error", "error per label", "cost", "p_value error", "p_value", "tested_at", "certified"):
         assert column in tested
     assert tested["p_value"].to_numpy() == pytest.approx(
         tested[["p_value error", "p_value error per label"]].max(axis=1).to_numpy()
     )
-    assert (tested["certified"] == (tested["p_value"] <= tested["level"])).all()
+    assert (tested["certified"] == (tested["p_value"] <= tested["tested_at"])).all()
 
 
-def test_bounds_agree_with_the_verdict(certificate: rf.Certificate) -> None:
-    bounds = certificate.bounds
-    assert list(bounds["limit"]) == ["error <= 0.12"] + ["error per label <= 0.3"] * 3
-    assert list(bounds["group"])[1:] == ["x", "y", "z"]
-    assert (bounds["margin"] >= 0).all()
-    assert (bounds["bound"] <= bounds["at"]).all()
-    assert (bounds["risk"] <= bounds["bound"]).all()
-    np.testing.assert_allclose(bounds["margin"], bounds["at"] - bounds["bound"], atol=1e-12)
+def test_what_was_measured_for_the_chosen_setting(certificate: rf.Certificate) -> None:
+    """Each limit and group with its examples, mean and p-value; no bound and no margin, which would ignore the choice."""
+    measured = certificate.measured
+    assert list(measured["limit"]) == ["error <= 0.12"] + ["error per label <= 0.3"] * 3
+    assert list(measured["group"])[1:] == ["x", "y", "z"]
+    best = certificate.chosen.iloc[0]
+    assert measured["measured"][0] == best["error"]
+    assert measured["measured"][1:].max() == best["error per label"]
+    assert measured["p_value"][0] == best["p_value error"]
+    assert measured["p_value"][1:].max() == best["p_value error per label"]
+    assert measured["examples"][0] == measured["examples"][1:].sum() == certificate.n_test
+    assert (measured["tested_at"] == best["tested_at"]).all()
+    assert list(measured["compared_with"]) == [0.12, 0.3, 0.3, 0.3]
+    assert set(measured["test"]) == {"binomial"}
+    for said in (measured.columns, certificate.path.columns, json.dumps(certificate.to_dict())):
+        assert "bound" not in [*said]
+        assert "margin" not in said
 
 
-@pytest.mark.parametrize("method", ["bonferroni", "sgt", "holm", "fallback"])
-def test_bounds_agree_with_the_verdict_at_small_levels(method: str) -> None:
-    """The chosen setting of a grid may be judged at a tiny share of delta; its bound must still be below the limit."""
-    table = random_table(shape=(6, 6, 6), n=1500)
-    for limit in (rf.Limit("error", at_most=0.12), rf.Limit("drop", at_most=0.35), rf.Limit("answered", at_least=0.3)):
-        found = rf.calibrate(table, rf.Problem([limit], ["cost"]), method=method)
+@pytest.mark.parametrize("method", ["pareto-testing", "bonferroni", "holm", "sgt", "fallback"])
+@pytest.mark.parametrize("p_value", ["betting", "hoeffding-bentkus"])
+def test_the_p_values_shown_are_those_that_decided(method: str, p_value: str) -> None:
+    """The largest over groups is the p-value of the limit on the testing path, whatever share of delta a test had."""
+    limits = [
+        rf.Limit("error", at_most=0.2, p_value=p_value),
+        rf.Limit("error", at_most=0.4, per="label", p_value=p_value),
+        rf.Limit("answered", at_least=0.25, p_value=p_value),
+    ]
+    found = rf.calibrate(random_table(n=1500), rf.Problem(limits, ["cost", "regret"]), method=method)
+    assert found
+    largest = found.measured.groupby(["chosen", "limit"], sort=False)["p_value"].max().unstack()[list(map(str, limits))]
+    columns = [f"p_value {name}" for name in found.problem.limit_names]
+    np.testing.assert_array_equal(largest.to_numpy(), found.chosen[columns].to_numpy())
+    np.testing.assert_array_equal(
+        found.measured.groupby("chosen")["tested_at"].first(), found.chosen["tested_at"].to_numpy()
+    )
+
+
+def test_groups_that_are_covered_are_listed(certificate: rf.Certificate) -> None:
+    assert certificate.groups == {"label": ["x", "y", "z"]}
+    assert certificate.to_dict()["groups"] == {"label": ["x", "y", "z"]}
+    assert certificate.verdict() == (
+        "With 90 % confidence, error stays at or below 12 % and error in every label (x, y and z) stays at or below 30 %. "
+        "No other label is covered."
+    )
+    plain = rf.calibrate(TABLE, rf.Problem(["error <= 0.12"], ["cost"]))
+    assert plain.groups == {}
+    assert plain.verdict() == "With 90 % confidence, error stays at or below 12 %."
+
+
+def test_groups_cannot_be_added_or_hidden(certificate: rf.Certificate) -> None:
+    for groups in ({}, {"label": ["x", "y", "z", "w"]}, {"label": ["x"]}):
+        changed = replace(certificate, groups=groups)
+        loaded = rf.Certificate.from_dict(changed.to_dict())
+        assert any(difference.startswith("groups") for difference in rf.verify(loaded, TABLE))
+
+
+def test_many_groups_are_counted_in_the_verdict_and_listed_in_the_certificate() -> None:
+    table = rf.LossTable(
+        [{"a": 1}],
+        {"error": np.zeros((1, 2000), dtype=bool), "cost": np.ones((1, 2000))},
+        {"site": np.arange(2000) % 25, "label": np.arange(2000) % 2},
+    )
+    found = rf.calibrate(table, rf.Problem(["error <= 0.1 per site", "error <= 0.05 per label"], ["cost"]))
+    assert found.groups == {"site": list(range(25)), "label": [0, 1]}
+    assert "in every site (0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 15 more)" in found.verdict()
+    assert found.verdict().endswith("No other site or label is covered.")
+
+
+def test_a_method_without_a_guarantee_certifies_nothing() -> None:
+    """It picks: in words, in data frames and in the file."""
+    for method in ("alpha-constrained", "alpha-delta-constrained"):
+        found = rf.calibrate(TABLE, PROBLEM, method=method)
         assert found
-        assert (found.bounds["margin"] >= -1e-9).all()
+        assert "certified" not in found.tested
+        assert found.tested["picked"].any()
+        assert "certified" not in found.to_dict()["path"]
+        assert "certified" not in repr(found) + found.verdict() + found._repr_html_()
+        assert rf.Certificate.from_dict(found.to_dict()).to_dict() == found.to_dict()
+        frontier = rf.frontier(TABLE, PROBLEM, [0.1, 0.2], method=method)
+        assert "n_certified" not in frontier
+        assert (frontier["n_picked"] > 0).any()
+
+
+@pytest.mark.parametrize("name", ["certified", "levels", "picked", "nothing"])
+def test_certificates_of_the_first_schema_are_read_and_verified(name: str) -> None:
+    path = Path(__file__).parent / "version_1" / f"{name}.json"
+    then = json.loads(path.read_text())
+    found = rf.Certificate.load(path)
+    table = random_table(n=50 if name == "nothing" else 400)
+    assert found.to_dict()["config"] == then["config"]
+    assert list(found.path["tested_at"]) == then["path"]["level"]
+    assert list(found.measured["measured"]) == then["bounds"]["risk"]
+    assert list(found.measured["examples"]) == then["bounds"]["n"]
+    assert "bound" not in found.measured
+    assert found.groups == ({"label": ["x", "y", "z"]} if name in ("certified", "picked") else {})
+    assert rf.verify(found, table) == []
+    again = rf.Certificate.from_dict(found.to_dict())  # saved anew, it has the form of today
+    assert rf.verify(again, table) == []
+    assert rf.verify(found, random_table(seed=1, n=50 if name == "nothing" else 400)) != []
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "value", "message"),
+    [
+        ("certified", ["verdict"], "With 99 % confidence, error stays at or below 15 %.", "its verdict says"),
+        ("certified", ["config"], {"a": 3, "b": 4}, "its config says"),
+        ("picked", ["guaranteed"], True, "its verdict says"),
+    ],
+)
+def test_a_changed_certificate_of_the_first_schema_is_refused(
+    name: str, where: list[str], value: object, message: str
+) -> None:
+    then = json.loads((Path(__file__).parent / "version_1" / f"{name}.json").read_text())
+    with pytest.raises(InvalidInputError, match=message):
+        rf.Certificate.from_dict(then | {where[0]: value})
+
+
+def test_a_changed_number_of_the_first_schema_does_not_verify() -> None:
+    then = json.loads((Path(__file__).parent / "version_1" / "certified.json").read_text())
+    before, then["bounds"]["risk"][0] = then["bounds"]["risk"][0], 0.001
+    differences = rf.verify(rf.Certificate.from_dict(then), random_table(n=400))
+    assert differences == [f"measured.measured[0] is 0.001, recomputed {before!r}"]
 
 
 def test_no_certificate_no_setting(nothing: rf.Certificate) -> None:
     assert not nothing
-    assert len(nothing.certified) == len(nothing.chosen) == len(nothing.bounds) == 0
+    assert len(nothing.certified) == len(nothing.chosen) == len(nothing.measured) == 0
     for use in (lambda: nothing.config, lambda: nothing.configs, lambda: nothing.mixture({"cost": 0.5})):
         with pytest.raises(NotCertifiedError, match=r"there is no certified setting to") as caught:
             use()
@@ -111,7 +217,9 @@ def test_settings_that_share_a_name_with_a_column() -> None:
         "cost",
         "p_value",
         "level",
+        "tested_at",
         "certified",
+        "picked",
         "chosen",
         "planned",
         "weight",
@@ -145,7 +253,7 @@ def test_json_round_trip(method: str, tmp_path: Path) -> None:
     assert after.problem == before.problem
     assert after.configs == before.configs
     pd.testing.assert_frame_equal(after.path, before.path)
-    pd.testing.assert_frame_equal(after.bounds, before.bounds)
+    pd.testing.assert_frame_equal(after.measured, before.measured)
     assert rf.verify(after, TABLE) == []
 
 
@@ -163,7 +271,7 @@ def test_json_is_plain_json(certificate: rf.Certificate, tmp_path: Path) -> None
         pytest.fail(f"{constant} is no JSON")
 
     data = json.loads((tmp_path / "c.json").read_text(), parse_constant=refuse)
-    assert data["schema_version"] == 1
+    assert data["schema_version"] == 2
     assert data["config"] == certificate.config
 
 
@@ -178,8 +286,9 @@ def test_bad_files(certificate: rf.Certificate, tmp_path: Path) -> None:
         rf.Certificate.load(path)
     for content, message in (
         ({"a": 1}, "schema 'riskfront.certificate'"),
-        ({"schema": "riskfront.certificate", "schema_version": 99}, "schema version 1; got 99"),
+        ({"schema": "riskfront.certificate", "schema_version": 99}, "schema versions 1 and 2; got 99"),
         ({"schema": "riskfront.certificate", "schema_version": 1}, "incomplete or malformed"),
+        ({"schema": "riskfront.certificate", "schema_version": 2}, "incomplete or malformed"),
         ([1, 2], "schema 'riskfront.certificate'"),
     ):
         path.write_text(json.dumps(content))

@@ -23,11 +23,11 @@ def diagnosis(table: rf.LossTable, limit: rf.Limit, method: str = "bonferroni") 
 def test_too_few_examples_for_anything() -> None:
     found = diagnosis(one_setting(np.zeros(20, dtype=bool)), rf.Limit("error", at_most=0.1))
     assert found["limit"] == "error <= 0.1"
-    assert found["n"] == 20
-    assert found["risk"] == 0
+    assert found["examples"] == 20
+    assert found["measured"] == 0
     assert found["p_value"] == pytest.approx(0.9**20)
-    assert found["n_perfect"] == 22  # 0.9^22 = 0.098 is the first at most 0.1
-    assert "Even a perfect setting needs at least 22 such test examples" in found["message"]
+    assert found["examples_if_perfect"] == 22  # 0.9^22 = 0.098 is the first at most 0.1
+    assert "Even a perfect setting needs at least 22 such testing examples" in found["message"]
 
 
 @pytest.mark.parametrize("name", ["binomial", "hoeffding-bentkus", "betting"])
@@ -35,8 +35,8 @@ def test_the_number_that_would_pass_does_pass(name: str) -> None:
     losses = np.zeros(100, dtype=bool)
     losses[::13] = True  # 8 of 100, against 0.1
     found = diagnosis(one_setting(losses), rf.Limit("error", at_most=0.1, p_value=name))
-    n = found["n_at_this_risk"]
-    assert f"about {n} such examples would pass" in found["message"]
+    n = found["examples_at_this_mean"]
+    assert f"With this mean, about {n:,} such testing examples would pass" in found["message"]
     if name != "betting":
         total = np.ceil(0.08 * n) if name == "binomial" else 0.08 * n
         assert float(p_values.OF_SUMS[name](total, n, 0.1)) <= 0.1
@@ -48,15 +48,18 @@ def test_the_number_that_would_pass_does_pass(name: str) -> None:
 def test_a_risk_that_is_not_below_the_limit() -> None:
     losses = np.arange(200) % 5 == 0
     found = diagnosis(one_setting(losses), rf.Limit("error", at_most=0.1))
-    assert found["n_at_this_risk"] is None
-    assert "more data will not help" in found["message"]
+    assert found["examples_at_this_mean"] is None
+    assert (
+        "What was measured is not within the limit: loosen it or offer safer settings; more examples will not help."
+        in found["message"]
+    )
 
 
 def test_a_risk_too_near_to_the_limit() -> None:
     losses = np.zeros(10_000, dtype=bool)
     losses[:999] = True
     found = diagnosis(one_setting(losses), rf.Limit("error", at_most=0.1))
-    assert found["n_at_this_risk"] is None or found["n_at_this_risk"] > 100_000
+    assert found["examples_at_this_mean"] is None or found["examples_at_this_mean"] > 100_000
 
 
 def test_a_class_without_examples() -> None:
@@ -64,20 +67,20 @@ def test_a_class_without_examples() -> None:
     table = one_setting(np.zeros(501, dtype=bool), groups={"label": label})
     found = diagnosis(table.subset(np.arange(500)), rf.Limit("error", at_most=0.1, per="label"))
     assert found["group"] == 1
-    assert found["n"] == 0
-    assert found["risk"] is None
-    assert "no test example speaks of it" in found["message"]
+    assert found["examples"] == 0
+    assert found["measured"] is None
+    assert "missed 'error per label <= 0.1' in group 1: no testing example speaks of it" in found["message"]
 
 
 def test_nothing_planned() -> None:
     losses = np.ones((3, 60), dtype=bool)
     found = diagnosis(one_setting(losses), rf.Limit("error", at_most=0.1), "constrained-path")
-    assert "No setting was below the limits on the 18 opt examples" in found["message"]
+    assert "No setting was within the limits on the 18 planning examples" in found["message"]
 
 
 def test_baselines_by_mean() -> None:
     found = diagnosis(one_setting(np.ones((2, 60), dtype=bool)), rf.Limit("error", at_most=0.1), "alpha-constrained")
-    assert "No setting had empirical risks below the limits" in found["message"]
+    assert "No setting measured within the limits" in found["message"]
 
 
 def test_graphs_name_the_node_that_came_nearest() -> None:
@@ -85,8 +88,8 @@ def test_graphs_name_the_node_that_came_nearest() -> None:
     for method in ("sgt", "fallback", "holm"):
         found = diagnosis(table, rf.Limit("error", at_most=0.002), method)
         assert set(found["setting"]) == {"a", "b"}
-        assert 0 < found["level"] <= 0.1
-        assert found["n_perfect"] > 40
+        assert 0 < found["tested_at"] <= 0.1
+        assert found["examples_if_perfect"] > 40
 
 
 def test_conditional_limits_count_their_examples() -> None:
@@ -94,4 +97,4 @@ def test_conditional_limits_count_their_examples() -> None:
     for where in ({"given": "answered"}, {"per": "label", "given": "answered"}):
         for name in ("binomial", "betting", "hoeffding"):
             found = diagnosis(table, rf.Limit("error", at_most=0.003, p_value=name, **where))
-            assert 0 < found["n"] < 60
+            assert 0 < found["examples"] < 60

@@ -73,12 +73,12 @@ def test_calibrate_writes_a_certificate_that_verifies(losses, tmp_path, name):
     done = riskfront("calibrate", losses / name, *LIMITS, "--limit", "error <= 0.3 per label", "--out", out)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "settings threshold, depth; examples example; losses error, cost; groups label" in " ".join(
+    assert "settings threshold, depth; examples example; outcomes error, cost; groups label" in " ".join(
         done.stdout.split()
     )
     assert (
-        "With 90 % confidence, error stays at or below 20 % and error in every label stays at or below 30 %."
-        in " ".join(done.stdout.split())
+        "With 90 % confidence, error stays at or below 20 % and error in every label (a and b) stays at or below 30 %. "
+        "No other label is covered." in " ".join(done.stdout.split())
     )
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert rf.Certificate.load(out)
@@ -107,7 +107,7 @@ def test_nothing_certified_is_status_1_with_a_reason(losses):
     done = riskfront("calibrate", losses / "losses.csv", "--limit", "error <= 0.001", "--minimize", "cost")
     assert done.returncode == 1
     assert "Nothing could be certified" in done.stdout
-    assert "Even a perfect setting needs at least 2302" in " ".join(done.stdout.split())
+    assert "Even a perfect setting needs at least 2,302 such testing examples" in " ".join(done.stdout.split())
     assert done.stderr == ""
 
 
@@ -143,9 +143,19 @@ def test_trials_and_frontier_write_tidy_files(losses, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert len(pd.read_csv(tmp_path / "t.csv")) == 3 * 2 * 5
+    said = " ".join(done.stdout.split())
+    assert "violated: share of all trials whose setting truly breaks a limit" in said
+    assert "0.1 is allowed" in said
     found = riskfront("frontier", losses / "losses.csv", *LIMITS, "--alphas", "0.1,0.2", "--out", tmp_path / "f.csv")
     assert found.returncode == 0, found.stderr
     assert pd.read_csv(tmp_path / "f.csv")["alpha"].tolist() == [0.1, 0.2]
+
+
+def test_trials_on_held_out_examples_are_called_so(losses):
+    options = ["--methods", "pareto-testing", "--trials", 3, "--held-out"]
+    said = " ".join(riskfront("trials", losses / "losses.csv", *LIMITS, *options).stdout.split())
+    assert "violated:" not in said
+    assert "do not compare it with 0.1" in said
 
 
 def test_a_method_without_guarantee_says_so_first(losses):
@@ -158,7 +168,12 @@ def test_a_method_without_guarantee_says_so_first(losses):
         ["trials", "--methods", "alpha-constrained", "--trials", 3],
         ["frontier", "--method", "alpha-constrained", "--alphas", "0.2"],
     ):
-        assert "NO GUARANTEE" in riskfront(command[0], losses / "losses.csv", *LIMITS, *command[1:]).stdout
+        said = riskfront(command[0], losses / "losses.csv", *LIMITS, *command[1:])
+        assert "NO GUARANTEE" in said.stdout
+        assert said.stderr == ""
+    assert said.returncode == 1
+    assert "picked" in said.stdout
+    assert "certified" not in said.stdout
 
 
 def test_outputs_never_overwrite_inputs_or_each_other(losses, tmp_path):
@@ -223,7 +238,6 @@ def test_tune_and_evaluate_a_task_file(tmp_path):
 def bad_files(directory):
     frame = long_frame()
     broken = {
-        "nan.csv": frame.assign(error=frame["error"].astype(float).where(frame.index != 7)),
         "text.csv": frame.assign(error=np.where(frame.index == 7, "oops", frame["error"].astype(str))),
         "missing.csv": frame.drop(index=7),
         "twice.csv": pd.concat([frame, frame.iloc[[7]]]),
@@ -246,9 +260,7 @@ COLUMNS = ["--config-columns", "threshold,depth", "--example-column", "example"]
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nan.csv", *LIMITS], ["error", "have none", "row 7"]),
         (["text.csv", *LIMITS], ["must hold numbers", "oops"]),
-        (["missing.csv", *LIMITS, *COLUMNS], ["exactly one row", "is missing for", "'threshold': 0.1"]),
         (["missing.csv", *LIMITS], ["--config-columns"]),
         (["twice.csv", *LIMITS, *COLUMNS], ["more than once"]),
         (["infinite.csv", *LIMITS], ["cost", "finite", "inf"]),

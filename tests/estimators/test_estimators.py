@@ -380,7 +380,8 @@ def test_no_certificate_warns_and_never_predicts(two) -> None:
     model, X, y = two
     safe = RiskControlledClassifier(model, limits=["error <= 0.001", "abstained <= 0.01"])
     with pytest.warns(
-        NotCertifiedWarning, match=r"Nothing could be certified. The limit .* predict will raise"
+        NotCertifiedWarning,
+        match=r"Nothing could be certified. The setting that came nearest missed .* predict will raise",
     ) as caught:
         safe.fit(X, y)
     assert caught[0].filename == __file__
@@ -540,14 +541,14 @@ def test_groups_are_routed_when_asked_for(two) -> None:
         with pytest.raises(UnsetMetadataPassedError):
             make_pipeline(safe).fit(X, y, groups=colours)
         piped = make_pipeline(safe.set_fit_request(groups=True)).fit(X, y, groups=colours)
-    assert set(piped[-1].certificate_.bounds["group"]) == {"red", "blue"}
+    assert set(piped[-1].certificate_.measured["group"]) == {"red", "blue"}
 
 
 def test_limits_per_group_of_a_classifier(two) -> None:
     model, X, y = two
     colours = np.where(np.arange(len(y)) % 3 == 0, "red", "blue")
     safe = RiskControlledClassifier(model, limits="error <= 0.2 per colour").fit(X, y, groups={"colour": colours})
-    assert set(safe.certificate_.bounds["group"]) == {"red", "blue"}
+    assert set(safe.certificate_.measured["group"]) == {"red", "blue"}
     assert rf.verify(safe.certificate_, safe.loss_table(X, y, groups={"colour": colours})) == []
     with sklearn.config_context(enable_metadata_routing=True):
         routed = clone(safe).set_fit_request(groups=True)
@@ -712,7 +713,7 @@ def test_groups_by_name(two) -> None:
     halves = X[:, 0] > 0.5
     for groups in ({"half": halves, "label": y}, pd.DataFrame({"half": halves, "label": y})):
         safe = _estimator(model, limits=["error <= 0.5 per half", "missed <= 0.3 per label"]).fit(X, y, groups=groups)
-        assert set(safe.certificate_.bounds["limit"]) == {"error per half <= 0.5", "missed per label <= 0.3"}
+        assert set(safe.certificate_.measured["limit"]) == {"error per half <= 0.5", "missed per label <= 0.3"}
     trained = _estimator(LogisticRegression(), limits="error <= 0.5 per half", train_fraction=0.5)
     assert trained.fit(X, y, groups={"half": halves}).certificate_.n_test == 700
 

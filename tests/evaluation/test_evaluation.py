@@ -393,4 +393,4 @@ def test_groups_as_a_data_frame(tmp_path: Path) -> None:
     problem = rf.Problem("error <= 0.6 per half", minimize="cost")
     frame, space = pd.DataFrame({"half": half}), rf.Space(t=rf.Float(0, 0.5), kind=rf.Choice(["a", "b"]))
     certificate = rf.tune(losses, EXAMPLES, space, problem, search="random", budget=4, groups=frame)
-    assert set(certificate.bounds["group"]) <= {"high", "low"}
+    assert set(certificate.measured["group"]) <= {"high", "low"}

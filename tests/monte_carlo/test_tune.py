@@ -1,4 +1,4 @@
-"""tune on a hard null: every setting truly breaks the limit by a hair, and the search picks the luckiest on opt examples."""
+"""tune on a hard null: every setting truly breaks the limit by a hair, the search picks the luckiest on planning examples."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,7 @@
 """Validity: how often a certificate of each guaranteed method contains any setting that truly breaks a limit.
 
 Each case draws 1,000 calibration samples with replacement from a population whose risks are known exactly, and calibrates with
-every guaranteed method. tests/checks.py has the arithmetic of the check.
+every guaranteed method. tests/support/checks.py has the arithmetic of the check.
 """
 
 from functools import cache
@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
+from riskfront.evidence.evidence import Evidence
 from tests.support.checks import too_many
 from tests.support.populations import CORNER, POPULATIONS, STEPS, Population
 
@@ -68,7 +69,6 @@ def test_the_error_budget_is_used() -> None:
         methods=["pareto-testing"],
         trials=TRIALS,
         calibration=world.calibration,
-        replace=True,
     )
     assert 0.04 < found["any_violated"].mean() < 0.13
 
@@ -77,8 +77,7 @@ def test_the_error_budget_is_used() -> None:
 def test_populations_are_what_they_say(name: str) -> None:
     """Nulls break a limit by a hair, the others hold all; the truth is the table's own means."""
     world = population(name)
-    evidence = rf.experiment.Evidence(world.problem, world.table)
-    excess = evidence.excess()
+    excess = Evidence(world.problem, world.table).excess()
     safe = (STEPS < 3) if "all null" not in name else np.zeros(STEPS.size, dtype=bool)
     assert (excess[~safe] > 0).all()
     assert (excess[~safe] < 3e-3).all()

@@ -38,7 +38,7 @@ def test_eq_delta_risk() -> None:
 
     The population is the table, so the true risks are known; its rate over draws is measured in test_validity.py."""
     table = random_table(n=2000)
-    frame = rf.experiment.run(table, PROBLEM, methods=["pareto-testing"], trials=200, calibration=400, replace=True)
+    frame = rf.experiment.run(table, PROBLEM, methods=["pareto-testing"], trials=200, calibration=400)
     assert frame["any_violated"].mean() <= 0.1
 
 

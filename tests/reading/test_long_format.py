@@ -111,3 +111,33 @@ def test_parquet_and_csv_give_one_fingerprint(tmp_path):
     frame().to_csv(tmp_path / "t.csv", index=False)
     frame().to_parquet(tmp_path / "t.parquet")
     assert read_table(tmp_path / "t.csv", PROBLEM)[0].sha256 == read_table(tmp_path / "t.parquet", PROBLEM)[0].sha256
+
+
+def two_tasks() -> pd.DataFrame:
+    """Examples of two tasks that are both numbered from 0, as evaluation tools write them."""
+    parts = [frame().assign(task=task) for task in ("arc", "mbpp")]
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_a_task_is_not_taken_for_a_setting_without_asking():
+    with pytest.raises(rf.InvalidInputError) as caught:
+        from_long(two_tasks(), PROBLEM)
+    said = str(caught.value)
+    assert said.startswith(
+        "is 'task' a setting? It would count as one: every 'id' has rows for each of its 2 values (arc, mbpp)."
+    )
+    assert "--config-columns model,effort,task" in said
+    assert "keep the rows of one task, or name the examples by task and id together" in said
+
+
+def test_a_task_that_is_named_is_a_setting_and_one_that_describes_examples_is_no_question():
+    named, layout = from_long(two_tasks(), PROBLEM, Layout(("model", "effort", "task")))
+    assert named.n_configs == 12
+    assert layout.config_columns == ("model", "effort", "task")
+    apart = two_tasks().assign(id=lambda rows: rows["task"] + rows["id"])
+    table, layout = from_long(apart, rf.Problem([rf.Limit("error", at_most=0.5, per="task")], minimize=["cost"]))
+    assert layout.config_columns == ("model", "effort")
+    assert table.group("task").levels == ("arc", "mbpp")
+    one, layout = from_long(two_tasks().query("task == 'arc'"), PROBLEM)
+    assert layout.config_columns == ("model", "effort")
+    assert one.n_examples == 20

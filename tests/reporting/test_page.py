@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import riskfront as rf
+from riskfront.calibration.looks import Look
 from riskfront.reporting import certificate_charts, page_values, sentences
 from riskfront.reporting.page import report_html, write_report
 from tests.support import certificates
@@ -79,14 +81,18 @@ def test_story_in_order(pages: dict[str, str]) -> None:
 
 
 def test_verdict_says_confidence_limits_and_objectives() -> None:
-    first, second = sentences.verdict(certificate("two"))
+    first, covered, second = sentences.verdict(certificate("two"))
     best = certificate("two").chosen.iloc[0]
-    assert first == "With 90 % confidence, error stays at or below 5 % and error in every label stays at or below 15 %."
-    assert second == (
-        f"The chosen setting has a mean cost of {best['cost']:.4g} and a mean latency of {best['latency']:.4g} on test data."
+    assert first == (
+        "With 90 % confidence, error stays at or below 5 % and error in every label (cat, dog and fox) stays at or below 15 %."
     )
+    assert second == (
+        f"The chosen setting has a mean cost of {best['cost']:.4g} and a mean latency of {best['latency']:.4g} as measured "
+        "on the testing examples."
+    )
+    assert covered == "No other label is covered."
     assert sentences.verdict(certificate("nothing"))[0].startswith("Nothing could be certified.")
-    assert len(sentences.verdict(certificate("nothing"))) == 1
+    assert len(sentences.verdict(certificate("nothing"))) == 2
 
 
 def test_every_shown_number_is_its_exact_value(pages: dict[str, str]) -> None:
@@ -100,21 +106,20 @@ def test_every_shown_number_is_its_exact_value(pages: dict[str, str]) -> None:
 def test_limits_are_those_of_the_certificate(pages: dict[str, str]) -> None:
     for name in ("one", "per", "two", "three", "quantile", "holm", "hostile"):
         of = certificate(name)
-        bounds = of.bounds[of.bounds["chosen"] == 1]
+        measured = of.measured[of.measured["chosen"] == 1]
         values = [value for value, _ in page(pages, name).numbers]
-        for column in ("risk", "bound", "margin", "n"):
-            for value in bounds[column]:
+        for column in ("measured", "examples", "compared_with", "p_value", "tested_at"):
+            for value in measured[column]:
                 assert value in values, (name, column)
-        for column in [m.name for m in certificate_charts.measures(of)] + ["p_value", "level"]:
+        for column in [m.name for m in certificate_charts.measures(of)] + ["p_value", "tested_at"]:
             for value in of.path[column].head(100):
                 assert value in values, (name, column)
 
 
 def test_quantile_is_shown_as_the_share_above_it() -> None:
-    row = page_values.bounds(certificate("quantile"))[1]
+    row = page_values.limits(certificate("quantile"))[1]
     assert row["what"] == "share of examples with latency above 300"
     assert row["limit"] == 0.05
-    assert row["margin"] == pytest.approx(0.05 - row["bound"])
 
 
 def test_nothing_certified_says_why(pages: dict[str, str]) -> None:
@@ -125,9 +130,9 @@ def test_nothing_certified_says_why(pages: dict[str, str]) -> None:
     assert "Nothing could be certified." in shown.text
     assert of.diagnosis["message"] in shown.text
     assert re.search("(Above|Below) the limit by", shown.text)
-    assert "Examples a perfect setting would need" in shown.text
+    assert "Testing examples a perfect setting would need" in shown.text
     values = [value for value, _ in shown.numbers]
-    for key in ("risk", "p_value", "level", "n", "n_perfect"):
+    for key in ("measured", "p_value", "tested_at", "examples", "examples_if_perfect"):
         assert of.diagnosis[key] in values, key
     assert in_order(shown.text, "Why nothing was certified", "The trade-off", "The testing path", "How it was made")
     assert "The chosen setting" not in shown.text
@@ -145,8 +150,8 @@ def test_nothing_certified_says_how_many_examples_would_help() -> None:
     assert failure is not None
     assert of.diagnosis is not None
     facts = dict(failure["facts"])
-    assert facts["Examples needed at this risk"] == of.diagnosis["n_at_this_risk"] > 200
-    assert facts["Below the limit by"] == pytest.approx(0.05 - of.diagnosis["risk"])
+    assert facts["Testing examples needed with this mean"] == of.diagnosis["examples_at_this_mean"] > 200
+    assert facts["Below the limit by"] == pytest.approx(0.05 - of.diagnosis["measured"])
 
 
 def test_nothing_tested_at_all() -> None:
@@ -170,9 +175,62 @@ def test_no_guarantee_is_said_first(pages: dict[str, str]) -> None:
     assert "No guarantee" not in page(pages, "one").text
 
 
+def test_without_a_guarantee_no_group_is_covered(pages: dict[str, str]) -> None:
+    assert "covered" not in page(pages, "unguaranteed").text
+    assert "certified" not in page(pages, "unguaranteed").text.lower()
+    assert (
+        "A limit in every label covers cat, dog and fox. An example with any other label is not covered."
+        in sentences.assumptions(certificate("per"))
+    )
+
+
+def test_the_confidence_speaks_of_runs() -> None:
+    first = sentences.assumptions(certificate("one"))[0]
+    assert "at most 10 % of the runs would certify any setting that breaks a limit" in first
+    assert "All runs count, also those that certify nothing, so it is not a share of the certificates issued." in first
+
+
+def test_numbers_next_to_a_limit_say_what_they_are(pages: dict[str, str]) -> None:
+    assert (
+        "What holds on new examples is the limit itself, for all certified settings together."
+        in page(pages, "two").text
+    )
+    picked = page(pages, "unguaranteed").text
+    assert "Measured on the testing examples the setting was picked by, so new examples may well be worse." in picked
+    assert "Tested at" not in picked
+    assert sentences.how_made(certificate("unguaranteed"))["p-value"] == "none: no test was made"
+
+
+def test_earlier_looks_at_the_same_examples_are_said(pages: dict[str, str]) -> None:
+    asked = [Look(str(index), f"error <= 0.0{index}; pareto-testing, seed {index}", 0.1) for index in range(1, 6)]
+    of = replace(certificate("one"), earlier_looks=tuple(asked))
+    (said,) = sentences.earlier_looks(of)
+    assert said == (
+        "The same examples have answered 5 other questions before: (1) error <= 0.01; pareto-testing, seed 1; "
+        "(2) error <= 0.02; pareto-testing, seed 2; (3) error <= 0.03; pareto-testing, seed 3; and 2 more, listed in the "
+        "certificate. The confidence speaks of one question that was fixed beforehand; choosing among the "
+        "answers is not covered."
+    )
+    assert said in Page(report_html(of)).text
+    counted = replace(of, earlier_looks=(replace(asked[0], counts=True),))
+    (said,) = sentences.earlier_looks(counted)
+    assert said == (
+        "The same examples have answered 1 other question before: (1) error <= 0.01; pareto-testing, seed 1. "
+        "The confidence counts them: their deltas and that of this answer add up."
+    )
+    assert sentences.earlier_looks(replace(of, earlier_looks=())) == []
+    assert sentences.earlier_looks(replace(certificate("unguaranteed"), earlier_looks=tuple(asked))) == []
+
+
 def test_how_it_was_made(pages: dict[str, str]) -> None:
     of, text = certificate("per"), page(pages, "per").text
-    for part in (of.data_sha256, of.version, "exact binomial", "900 examples to plan, 2,100 to test", "pareto-testing"):
+    for part in (
+        of.data_sha256,
+        of.version,
+        "exact binomial",
+        "900 planning examples, 2,100 testing examples",
+        "pareto-testing",
+    ):
         assert part in text
     assert "drawn independently" in text
     given = Page(report_html(of, command="riskfront calibrate losses.parquet --limit 'error <= 0.05'"))
@@ -275,6 +333,17 @@ def test_importing_loads_no_charts() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_report_of_a_later_process_starts_no_compiler() -> None:
+    """Putting Vega together takes seconds: the first report on a machine does it, no later one."""
+    report_html(certificate("one"))
+    code = (
+        "import sys; from tests.support import certificates; certificates.page('two'); "
+        "print([m for m in ('altair', 'vl_convert') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 # ---------------------------------------------------------------- accessibility
 
 
@@ -313,7 +382,7 @@ def test_many_groups_are_folded() -> None:
     table = rf.LossTable([{"a": 0}, {"a": 1}], losses, groups={"label": random.integers(0, 20, 6000)})
     of = rf.calibrate(table, rf.Problem([rf.Limit("error", at_most=0.1, per="label")], ["cost"]))
     assert of
-    shown, more = page_values.shortened(page_values.bounds(of))
+    shown, more = page_values.shortened(page_values.limits(of))
     assert (len(shown), len(more)) == (12, 8)
-    assert max(row["margin"] for row in shown) <= min(row["margin"] for row in more)
+    assert min(row["p_value"] for row in shown) >= max(row["p_value"] for row in more)
     assert Page(report_html(of)).text.count("(label = ") == 20

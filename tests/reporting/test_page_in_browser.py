@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import riskfront as rf
 from riskfront.reporting import certificate_charts, sentences
+from riskfront.reporting.page import report_html
 from tests.support import certificates
 from tests.support.browser import Browser, browser
 from tests.support.certificates import certificate
@@ -53,8 +56,9 @@ def test_every_number_is_the_certificates(chrome: Browser, written: dict[str, Pa
         "return [...document.querySelectorAll('section[aria-labelledby=h-limits] tbody tr')]"
         ".map(row => [...row.querySelectorAll('[data-value]')].map(e => Number(e.dataset.value)))"
     )
-    bounds = of.bounds[of.bounds["chosen"] == 1]
-    assert rows == bounds[["risk", "bound", "at", "margin", "n"]].astype(float).to_numpy().tolist()
+    measured = of.measured[of.measured["chosen"] == 1]
+    shown = ["compared_with", "measured", "examples", "p_value", "tested_at"]
+    assert rows == measured[shown].astype(float).to_numpy().tolist()
     shown = chrome.js(
         "return [...document.querySelectorAll('[data-value]')].map(e => [Number(e.dataset.value), e.textContent])"
     )
@@ -117,6 +121,55 @@ def test_frontier_draws_each_alpha(chrome: Browser, written: dict[str, Path]) ->
     found = chrome.js("return riskfrontViews.frontier.data('points').map(d => [d.a, d.x0])")
     passed = certificates.frontier().query("n_certified > 0")
     assert found == passed[["alpha", "cost"]].to_numpy(dtype=float).tolist()
+
+
+def test_ticks_stand_where_they_say(chrome: Browser, tmp_path: Path) -> None:
+    """One value of a measure used to give one tick, rounded to 5 at 5.156."""
+    page = tmp_path / "flat.html"
+    page.write_text(report_html(certificate("one"), frontier=_flat_frontier()), encoding="utf-8")
+    chrome.open(page)
+    for chart in ("frontier", "tradeoff"):
+        for side, orient in (("x", "bottom"), ("y", "left")):
+            ticks = chrome.js(
+                "const v = riskfrontViews[arguments[0]], s = v.scale(arguments[1]);"
+                "return s.ticks(6).map(t => [t, s.tickFormat(6)(t)])",
+                chart,
+                side,
+            )
+            shown = [text for text in chrome.all_text(f"#figure-{chart} .role-axis-label text") if text]
+            assert len(ticks) >= 3, orient
+            assert all(float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(at) for at, text in ticks)
+            assert {text for _, text in ticks} <= set(shown)
+    assert chrome.errors() == []
+
+
+def test_an_outlier_can_be_left_out_of_the_picture(chrome: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "outlier.html"
+    page.write_text(report_html(_with_outlier()), encoding="utf-8")
+    chrome.open(page)
+    domain = "return riskfrontViews.tradeoff.scale('x').domain()"
+    assert chrome.js(domain)[1] < 8
+    assert chrome.text("#figure-tradeoff [data-outside]") == "(1 of 40 points lie outside)"
+    chrome.find("#figure-tradeoff input[data-near]").click()
+    _settle(chrome)
+    assert chrome.js(domain)[1] > 80
+    assert chrome.text("#figure-tradeoff [data-outside]") == ""
+    assert chrome.errors() == []
+
+
+def _with_outlier() -> rf.Certificate:
+    random = np.random.default_rng(3)
+    cost = np.linspace(3, 5.5, 40)
+    error = 0.01 + 0.02 * (5.5 - cost)
+    cost[39], error[39] = 80, 0.05
+    losses = {"error": random.random((40, 1500)) < error[:, None], "cost": np.repeat(cost[:, None], 1500, axis=1)}
+    table = rf.LossTable([{"model": index} for index in range(40)], losses)
+    return rf.calibrate(table, rf.Problem(["error <= 0.06"], ["cost"]), method="bonferroni")
+
+
+def _flat_frontier() -> pd.DataFrame:
+    """Two alphas at which the same setting is chosen, with a mean cost of 5.156."""
+    return certificates.frontier().query("n_certified > 0").head(2).assign(cost=5.156, alpha=[0.03, 0.04])
 
 
 def test_mixture_explorer(chrome: Browser, written: dict[str, Path]) -> None:

@@ -102,12 +102,12 @@ def test_thinning_keeps_what_matters() -> None:
 def test_path_stops_at_the_first_failure() -> None:
     for name in ("one", "per", "three"):
         data = plots.path_data(certificate(name))
-        assert data.stopped == (None if data.certified.all() else data.n_steps)
+        assert data.stopped == (None if data.passed.all() else data.n_steps)
         assert data.p_value == pytest.approx(data.by_limit.max(axis=1))
-        assert not data.level_varies
+        assert not data.shares_delta
     assert plots.path_data(certificate("nothing")).stopped == 1
     assert plots.path_data(certificate("holm")).stopped is None
-    assert plots.path_data(certificate("holm")).level_varies
+    assert plots.path_data(certificate("holm")).shares_delta
     assert plots.path_data(certificate("unguaranteed")).by_mean
     assert not plots.path_data(certificate("uncorrected")).by_mean
 
@@ -156,6 +156,15 @@ def test_violation_bars() -> None:
     assert data.high == pytest.approx([0.6994, 0.4899], abs=1e-4)
 
 
+def test_bars_of_held_out_trials_say_so_and_show_no_delta() -> None:
+    held_out = made_up().rename(columns={"violated": "held_out_above"})
+    data = plots.violation_bars_data(held_out, delta=0.1)
+    assert data.rate.tolist() == [0.25, 0.0]
+    assert data.delta is None
+    assert "held-out examples (their noise included)" in data.says
+    assert plots.violation_bars_data(made_up(), delta=0.1).says == "share of trials whose setting breaks a limit"
+
+
 def test_cost_curves() -> None:
     frame = pd.concat([made_up().assign(alpha=0.2), made_up().assign(alpha=0.1, error=np.nan)])
     data = plots.cost_curves_data(frame, "error")
@@ -188,7 +197,7 @@ def test_trials_are_drawn() -> None:
     for axes in drawn:
         axes.figure.canvas.draw()
     assert [text.get_text() for text in drawn[0].get_legend().get_texts()] == [*METHODS, "limit 0.05"]
-    assert [text.get_text() for text in drawn[4].get_xticklabels()] == ["b\n(75 % certified)", "a"]
+    assert [text.get_text() for text in drawn[4].get_xticklabels()] == ["b\n(75 % gave a setting)", "a"]
 
 
 def test_several_p_values_and_alphas_of_several_limits() -> None:

@@ -34,7 +34,7 @@ def test_nothing_certified_view() -> None:
     of = certificate("nothing")
     assert of.diagnosis is not None
     assert "Nothing certified" in of._repr_html_()
-    assert f"{of.diagnosis['n']} examples" in of._repr_html_()
+    assert f"{of.diagnosis['examples']:,} testing examples" in of._repr_html_()
 
 
 def test_table_view() -> None:

@@ -42,7 +42,6 @@ class Population:
             p_values=[p_value],
             trials=trials,
             calibration=self.calibration,
-            replace=True,
             seed=seed,
         )
 

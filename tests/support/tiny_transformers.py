@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from riskfront.transformers import FineTuning, Tokens, fine_tune, tokenize
-from riskfront.transformers.backbone import name_classes, quiet
+from riskfront.transformers.backbones.backbone import name_classes, quiet
 
 SIGNALS = ("blue", "green", "red")  # also the names of the classes
 NOISE = tuple(f"noise{i}" for i in range(40))
@@ -30,8 +30,8 @@ SHAPE = {
 }
 
 
-def make_tokenizer() -> Any:
-    words = {word: i for i, word in enumerate((*SPECIAL, *SIGNALS, *NOISE))}
+def make_tokenizer(more_words: tuple[str, ...] = ()) -> Any:
+    words = {word: i for i, word in enumerate((*SPECIAL, *SIGNALS, *NOISE, *more_words))}
     raw = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
     raw.pre_tokenizer = pre_tokenizers.Whitespace()
     raw.post_processor = processors.TemplateProcessing(
@@ -72,7 +72,9 @@ def make_pairs(n: int, seed: int) -> pd.DataFrame:
 
 def tokens_and_labels(frame: pd.DataFrame) -> tuple[Tokens, np.ndarray]:
     labels = frame["label"].map({name: i for i, name in enumerate(SIGNALS)}).to_numpy(dtype=np.int64)
-    return tokenize(make_tokenizer(), frame["text"].tolist(), MAX_LENGTH), labels
+    if "text" in frame:
+        return tokenize(make_tokenizer(), frame["text"].tolist(), MAX_LENGTH), labels
+    return tokenize(make_tokenizer(), list(zip(frame["text_a"], frame["text_b"], strict=True)), MAX_LENGTH), labels
 
 
 def new_model(
@@ -83,11 +85,11 @@ def new_model(
         return kind(config(**{**SHAPE, **changes})).eval()
 
 
-def save_encoder(folder: Path) -> Path:
-    """A pretrained encoder without a classification head, and its tokenizer."""
+def save_encoder(folder: Path, more_words: tuple[str, ...] = ()) -> Path:
+    """A pretrained encoder without a classification head, and its tokenizer, which may know more words."""
     with quiet():
-        new_model().bert.save_pretrained(folder)
-    make_tokenizer().save_pretrained(folder)
+        new_model(vocab_size=SHAPE["vocab_size"] + len(more_words)).bert.save_pretrained(folder)
+    make_tokenizer(more_words).save_pretrained(folder)
     return folder
 
 

@@ -13,9 +13,9 @@ from riskfront.transformers import Network, Setting, Tokens
 
 @dataclass
 class Run:
-    """One example: after each layer that was run the probabilities and the positions of the tokens that entered it."""
+    """One example: the probabilities at every depth, None where there is no exit, and the tokens that entered each layer."""
 
-    probabilities: list[np.ndarray]
+    probabilities: list[np.ndarray | None]
     entered: list[list[int]]
 
 
@@ -56,39 +56,56 @@ def small_network(module: Any, values: np.ndarray) -> np.ndarray:
     return hidden @ weights["2.weight"].T + weights["2.bias"]
 
 
+def read_by_exit(network: Network, states: np.ndarray, texts: list[int]) -> np.ndarray:
+    """What an exit reads of the tokens that are left, (tokens, width), with the text each of them is of."""
+    if network.layout.exits == "cls":
+        return states[0]
+    first, second, both = (
+        np.mean([row for row, text in zip(states, texts, strict=True) if text in wanted] or [states[0]], axis=0)
+        for wanted in ((1,), (2,), (1, 2))
+    )
+    if not network.layout.pairs:
+        return np.concatenate([states[0], both])
+    return np.concatenate([states[0], first, second, abs(first - second), first * second])
+
+
 @torch.no_grad()
 def run(network: Network, tokens: Tokens, example: int, setting: Setting) -> Run:
-    """Every layer, tokens pruned after each, without leaving early."""
-    model = network.backbone.model
+    """Every layer, tokens pruned before each, without leaving early."""
+    model, layout = network.backbone.model, network.layout
     inputs = {"input_ids": torch.tensor(tokens.ids[example])[None].long()}
     if tokens.types is not None:
         inputs["token_type_ids"] = torch.tensor(tokens.types[example])[None].long()
     states = model.base_model.embeddings(**inputs)
+    texts = tokens.packed_texts(np.array([example])).tolist()
     left = list(range(states.shape[1]))
-    cls_history: list[np.ndarray] = []
+    seen: list[np.ndarray] = []
     histories: list[list[np.ndarray]] = [[] for _ in left]
     found = Run([], [])
-    layers = model.base_model.encoder.layer
     with without_heads(model, network.head_scores >= setting.tau_head):
-        for j, layer in enumerate(layers):
+        for depth, layer in enumerate(model.base_model.encoder.layer):
+            here = states[0].double().numpy()
+            if depth < layout.first_exit:
+                found.probabilities.append(None)
+            else:
+                seen.append(read_by_exit(network, here, [texts[position] for position in left]))
+                head = network.exit_heads.heads[depth - layout.first_exit]
+                inputs_of_exit = np.concatenate(seen) if layout.history else seen[-1]
+                found.probabilities.append(softmax(small_network(head, inputs_of_exit)))
+            if depth >= layout.first_predictor:
+                for place, position in enumerate(left):
+                    histories[position] = [*(histories[position] if layout.history else []), here[place]]
+                predictor = network.predictors.predictors[depth - layout.first_predictor]
+                logits = [small_network(predictor, np.concatenate(histories[position]))[0] for position in left]
+                scores = softmax(logits)
+                keep = [place for place, score in enumerate(scores) if place == 0 or score >= setting.tau_token]
+                left = [left[place] for place in keep]
+                states = states[:, keep]
             found.entered.append(list(left))
             output = layer(states)
             states = output[0] if isinstance(output, tuple) else output
-            here = states[0].double().numpy()
-            cls_history.append(here[0])
-            for place, position in enumerate(left):
-                histories[position].append(here[place])
-            if j == len(layers) - 1:
-                logits = model.classifier(model.base_model.pooler(states))[0]
-                found.probabilities.append(softmax(logits.numpy()))
-                break
-            head = network.exit_heads.heads[j]
-            found.probabilities.append(softmax(small_network(head, np.concatenate(cls_history))))
-            predictor = network.predictors.predictors[j]
-            logits = [small_network(predictor, np.concatenate(histories[position]))[0] for position in left]
-            keep = [place for place, score in enumerate(softmax(logits)) if place == 0 or score >= setting.tau_token]
-            left = [left[place] for place in keep]
-            states = states[:, keep]
+        logits = model.classifier(model.base_model.pooler(states))[0]
+        found.probabilities.append(softmax(logits.numpy()))
     return found
 
 
@@ -97,8 +114,8 @@ def entropy(probabilities: np.ndarray) -> float:
 
 
 def exit_layer(found: Run, tau_layer: float) -> int:
-    """From 1: the first whose entropy is below the threshold, or the last."""
-    for j, probabilities in enumerate(found.probabilities):
-        if entropy(probabilities) < tau_layer:
-            return j + 1
-    return len(found.probabilities)
+    """From 0: the layers run before the first exit whose entropy is below the threshold, or all."""
+    for depth, probabilities in enumerate(found.probabilities):
+        if probabilities is not None and entropy(probabilities) < tau_layer:
+            return depth
+    return len(found.probabilities) - 1

@@ -10,6 +10,7 @@ import torch
 from riskfront.transformers import (
     Backbone,
     HeadTraining,
+    Layout,
     Network,
     PruningTrace,
     Tokens,
@@ -41,14 +42,30 @@ def data() -> Data:
     return tiny.tokens_and_labels(tiny.make_frame(200, 4))
 
 
-@pytest.fixture(scope="session")
-def network(classifier_folder: Path) -> Network:
-    backbone = Backbone(load_classifier(str(classifier_folder)))
-    train, held = (tiny.tokens_and_labels(tiny.make_frame(n, seed)) for n, seed in ((1000, 1), (150, 3)))
+def make_network(folder: Path, layout: Layout, frames: Any = tiny.make_frame) -> Network:
+    backbone = Backbone(load_classifier(str(folder)))
+    train, held = (tiny.tokens_and_labels(frames(n, seed)) for n, seed in ((1000, 1), (150, 3)))
     how = HeadTraining(epochs=5, learning_rate=3e-3)
     scores = head_importance(backbone, *held, progress=False)
-    exits = train_exit_heads(backbone, train, held, how, progress=False)
-    return Network(backbone, scores, exits, train_token_predictors(backbone, *train, how, progress=False))
+    exits = train_exit_heads(backbone, layout, train, held, how, progress=False)
+    predictors = train_token_predictors(backbone, layout, *train, how, progress=False)
+    return Network(backbone, scores, exits, predictors, layout)
+
+
+@pytest.fixture(scope="session")
+def network(classifier_folder: Path) -> Network:
+    return make_network(classifier_folder, Layout())
+
+
+@pytest.fixture(scope="session")
+def pair_network(classifier_folder: Path) -> Network:
+    return make_network(classifier_folder, Layout(pairs=True), tiny.make_pairs)
+
+
+@pytest.fixture(scope="session")
+def paper_network(classifier_folder: Path) -> Network:
+    """As in the paper: exits read [CLS], and everything reads what stood before too."""
+    return make_network(classifier_folder, Layout.of("cls", pairs=False))
 
 
 @pytest.fixture

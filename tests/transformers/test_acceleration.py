@@ -24,9 +24,9 @@ from riskfront.transformers import (
     accelerate,
     load_classifier,
     read_parts,
-    training,
 )
-from riskfront.transformers.training import known_classes
+from riskfront.transformers.learning import training
+from riskfront.transformers.learning.training import known_classes
 from tests.cli.test_cli import riskfront
 from tests.support import tiny_transformers as tiny
 
@@ -70,7 +70,8 @@ def test_from_an_encoder_without_a_head(encoder_folder: Path, tmp_path: Path) ->
     assert found.certificate
     assert found.certificate.guaranteed
     assert lines[:4] == ["1-fine-tuned ...", "2-head-scores ...", "3-exit-heads ...", "4-token-predictors ..."]
-    assert lines[4].startswith("calibrating on 1,000 texts, ")
+    assert lines[4].startswith("exits are right, before the first layer and after each: ")
+    assert lines[5].startswith(f"calibrating on {len(read_parts(frame, PLAN).calibration):,} texts, ")
     fresh = tiny.make_frame(300, 23)
     loaded = AdaptiveClassifier.from_pretrained(tmp_path)
     assert (loaded.predict(fresh["text"].tolist()) == fresh["label"]).mean() > 0.85
@@ -104,7 +105,7 @@ def test_the_certificate_keeps_its_word_on_fresh_texts(trained: Path, texts: Pat
 def test_text_labels_are_mapped_and_the_mapping_is_kept(trained: Path) -> None:
     about = json.loads((trained / "adaptive.json").read_text())
     assert about["classes"] == ["blue", "green", "red"]
-    config = json.loads((trained / "config.json").read_text())
+    config = json.loads((trained / "encoder" / "config.json").read_text())
     assert config["id2label"] == {"0": "blue", "1": "green", "2": "red"}
 
 
@@ -116,10 +117,21 @@ def test_accelerate_on_the_command_line(classifier_folder: Path, texts: Path, tm
     assert (done.returncode, done.stderr) == (0, "")
     text = " ".join(done.stdout.split())
     assert "With 90 % confidence" in text, text
+    assert text.count("fewer operations, x") == 1, text
+    assert "at most .100 lost with 90 % confidence." in text
+    assert "is not fine-tuned: epochs, learning rate and early layers are not used; --again fine-tunes it" in text
     assert str(out) in done.stdout.replace("\n", "")
     machine = riskfront(*command, *LIMIT, "--minimize", "flops", "--json")
     assert machine.stderr == ""
     assert json.loads(machine.stdout)["config"] == rf.Certificate.load(out / "certificate.json").config
+    assert json.loads(machine.stdout)["gain"]["operations"] > 1
+
+    verified = riskfront("verify", out / "certificate.json", out)
+    assert (verified.returncode, verified.stderr) == (0, ""), verified.stdout
+    changed = json.loads((out / "certificate.json").read_text())
+    changed["path"]["p_value"][0] += 1e-3
+    (tmp_path / "changed.json").write_text(json.dumps(changed))
+    assert riskfront("verify", tmp_path / "changed.json", out).returncode == 1
 
     impossible = riskfront(*command, "--limit", "error <= 0.0001")
     assert (impossible.returncode, impossible.stderr) == (1, "")
@@ -158,12 +170,70 @@ def test_the_steps_one_by_one(trained: Path, texts: Path, tmp_path: Path) -> Non
 
 
 def test_abstaining_under_a_limit_on_what_is_answered(trained: Path, texts: Path) -> None:
+    many = ["--head-thresholds", 1, "--token-thresholds", 1, "--exit-thresholds", 9, "--abstain", "0,0.4,0.6,0.9,0.99"]
+    data = ["--data", texts / "marked.parquet", *many]
+    limits = ["--limit", "error <= 0.04 given answered"]
+    goals = ["--minimize", "flops", "--maximize", "answered"]
+    command = ["transformers", "certify", trained, *data, *limits]
+
+    def certified(*more: Any) -> rf.Certificate:
+        done = riskfront(*command, *goals, *more)
+        assert (done.returncode, done.stderr) == (0, "")
+        found = rf.Certificate.load(trained / "certificate.json")
+        assert AdaptiveClassifier.from_pretrained(trained).used_setting.to_config().items() >= found.config.items()
+        return found
+
+    usual = certified()
+    chosen = usual.chosen
+    assert len(chosen) > 1
+    full = flops_of_the_full_model(trained, texts)
+    costs = chosen["flops"] + (1 - chosen["answered"]) * full
+    assert costs.iloc[0] == pytest.approx(costs.min(), rel=1e-3), "the rest would go to the full model"
+    assert riskfront("verify", trained / "certificate.json", trained).returncode == 0
+    most = certified("--choose", "answered").chosen["answered"]
+    assert most.iloc[0] == most.max()
+    cheap = certified("--choose", "flops").chosen["flops"]
+    assert cheap.iloc[0] == cheap.min()
+    refused = riskfront(*command, *goals, "--choose", "answered >= 2")
+    assert refused.returncode == 2
+    assert "must be met by a certified setting" in refused.stderr
+
+
+def flops_of_the_full_model(trained: Path, texts: Path) -> float:
+    from riskfront.transformers.recomputing import _trace
+
+    trace, _ = _trace(AdaptiveClassifier.from_pretrained(trained), trained)
+    return float(trace.losses({}, trace.examples)["flops"].mean())
+
+
+def test_the_cost_of_answers_alone(trained: Path, texts: Path) -> None:
+    """The paper's selective cost, from the command line."""
     data = ["--data", texts / "marked.parquet", *FEW, "--abstain", "0,0.5,0.9"]
     limits = ["--limit", "error <= 0.1 given answered", "--limit", "answered >= 0.5"]
-    goals = ["--minimize", "relative_cost", "--maximize", "answered"]
-    done = riskfront("transformers", "certify", trained, *data, *limits, *goals)
+    done = riskfront("transformers", "certify", trained, *data, *limits, "--minimize", "relative_cost given answered")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "lambda" in rf.Certificate.load(trained / "certificate.json").config
+    found = rf.Certificate.load(trained / "certificate.json")
+    assert found.problem.objectives == (rf.Objective("relative_cost", given="answered"),)
+    free = riskfront(
+        "transformers", "certify", trained, *data, *limits[:2], "--minimize", "relative_cost given answered"
+    )
+    assert free.returncode == 2
+    assert "abstaining must cost something" in free.stderr
+
+
+def test_help_offers_what_can_be_used() -> None:
+    from riskfront.cli import adaptive_options
+    from riskfront.methods import METHODS
+    from riskfront.transformers import acceleration
+
+    assert adaptive_options.LOSSES == acceleration.COLUMNS
+    for command in (["accelerate"], ["transformers", "certify"]):
+        text = " ".join(riskfront(*command, "--help").stdout.replace("│", " ").split())
+        for name, kind in METHODS.items():
+            assert (f" {name}," in text or f" {name}." in text) is (kind().opt_fraction > 0), name
+        for name in acceleration.COLUMNS:
+            assert name in text
+        assert "[default: flops]" in text
 
 
 def test_pairs_of_texts(classifier_folder: Path, texts: Path, tmp_path: Path) -> None:
@@ -178,7 +248,9 @@ def test_pairs_of_texts(classifier_folder: Path, texts: Path, tmp_path: Path) ->
 def test_a_process_of_its_own(classifier_folder: Path, tmp_path: Path) -> None:
     """Exit status 1 when nothing is certified; texts that are too long are one line each on stderr, without a stack."""
     frame = tiny.make_frame(60, 27)
-    frame.assign(text=frame["text"] + " noise1" * 60).to_csv(tmp_path / "long.csv", index=False)
+    frame = frame.assign(text=frame["text"] + " noise1" * 60)
+    frame.to_csv(tmp_path / "long.csv", index=False)
+    parts = read_parts(frame, Plan())
     command = [sys.executable, "-c", "from riskfront.cli import main; main()", "accelerate", *map(str, FEW)]
     command += ["--model", str(classifier_folder), "--data", str(tmp_path / "long.csv"), "--out", str(tmp_path / "out")]
     done = subprocess.run(
@@ -187,7 +259,8 @@ def test_a_process_of_its_own(classifier_folder: Path, tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert "Nothing could be certified" in done.stdout
     assert done.stderr.splitlines() == [
-        f"riskfront: {n} of {n} texts are longer than 40 tokens; what is beyond is not read." for n in (24, 6, 30)
+        f"riskfront: {n} of {n} texts are longer than 40 tokens; what is beyond is not read."
+        for n in map(len, (parts.train, parts.validation, parts.calibration))
     ]
 
 
@@ -201,6 +274,9 @@ def test_a_fine_tuned_classifier_is_not_fine_tuned_again(
     parts = read_parts(texts / "random.csv", PLAN)
     found = training.train(classifier_folder, parts, tmp_path, PLAN.training, progress=False)
     assert found.classes == tiny.SIGNALS
+    done = riskfront("accelerate", "--model", classifier_folder, "--data", texts / "random.csv", *LIMIT, *FEW,
+                     "--out", tmp_path / "again", "--again")  # fmt: skip
+    assert done.returncode == 3, "it would be fine-tuned"
     again = Training(again=True, heads=PLAN.training.heads)
     with pytest.raises(AssertionError, match="fine-tuned"):
         training.train(classifier_folder, parts, tmp_path, again, progress=False)
@@ -235,17 +311,3 @@ def test_which_models_know_the_classes_already(classifier_folder: Path, encoder_
     assert known_classes(str(tmp_path), (0, 1, 2)) == (0, 1, 2)
     assert known_classes(str(tmp_path), (1, 2, 3)) is None
     assert known_classes(str(tmp_path), ("blue", "green", "red")) is None, "their order would be a guess"
-
-
-def test_another_seed_would_calibrate_on_rows_that_were_learnt_from(
-    classifier_folder: Path, texts: Path, tmp_path: Path
-) -> None:
-    data = ["--data", texts / "random.csv"]
-    done = riskfront("transformers", "train", "--model", classifier_folder, *data, "--out", tmp_path, "--seed", 3)
-    assert done.returncode == 0, done.stderr
-    refused = riskfront("transformers", "certify", tmp_path, *data, *LIMIT, *FEW)
-    assert refused.returncode == 2
-    assert "--seed must be that of training, 3" in refused.stderr
-    assert riskfront("transformers", "certify", tmp_path, *data, *LIMIT, *FEW, "--seed", 3).returncode == 0
-    marked = ["--data", texts / "marked.parquet"]  # says itself which rows are to be learnt from
-    assert riskfront("transformers", "certify", tmp_path, *marked, *LIMIT, *FEW).returncode == 0

@@ -44,7 +44,7 @@ def test_save_and_load(classifier: AdaptiveClassifier, certificate: rf.Certifica
     assert loaded.network.fingerprint == classifier.network.fingerprint
     assert (loaded.predict(TEXTS) == certified.predict(TEXTS)).all()
     np.testing.assert_array_equal(loaded.predict_proba(TEXTS), certified.predict_proba(TEXTS))
-    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} <= {".safetensors", ".json", ".txt"}
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} <= {".safetensors", ".json", ".txt", ".md"}
     other = tmp_path / "again"
     loaded.with_setting({"tau_layer": 0.2, "lambda": 0.5}).save_pretrained(other)
     assert AdaptiveClassifier.from_pretrained(other).used_setting == Setting(tau_layer=0.2, abstain=0.5)
@@ -54,7 +54,7 @@ def test_the_encoder_in_the_folder_is_an_ordinary_model(classifier: AdaptiveClas
     from transformers import pipeline
 
     classifier.save_pretrained(tmp_path)
-    plain = pipeline("text-classification", model=str(tmp_path), device="cpu")
+    plain = pipeline("text-classification", model=str(tmp_path / "encoder"), device="cpu")
     wanted = classifier.with_setting({}).predict(TEXTS)
     assert [found["label"] for found in plain(TEXTS)] == wanted.tolist()
 
@@ -203,10 +203,10 @@ def test_folders_that_cannot_be_loaded(classifier: AdaptiveClassifier, tmp_path:
     elif damage == "no heads":
         (folder / "adaptive.safetensors").unlink()
     elif damage == "no tokenizer":
-        (folder / "tokenizer.json").unlink()
-        (folder / "tokenizer_config.json").unlink()
+        (folder / "encoder" / "tokenizer.json").unlink()
+        (folder / "encoder" / "tokenizer_config.json").unlink()
     elif damage == "no weights":
-        (folder / "model.safetensors").unlink()
+        (folder / "encoder" / "model.safetensors").unlink()
     with pytest.raises((StoreError, InvalidInputError), match=str(folder)):
         AdaptiveClassifier.from_pretrained(folder)
 

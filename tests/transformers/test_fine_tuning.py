@@ -1,26 +1,32 @@
 """Fine-tuning with a second loss on early layers."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import LogisticRegression
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import Backbone, FineTuning, fine_tune
-from riskfront.transformers.head_training import cls_states
+from riskfront.transformers import Backbone, FineTuning, Layout, fine_tune
+from riskfront.transformers.exits.pooling import features
+from riskfront.transformers.learning.fine_tuning import Probes
+from riskfront.transformers.learning.head_training import exit_features
 from tests.support import tiny_transformers as tiny
 
 
 def accuracies(early_layers: float) -> tuple[float, float]:
-    """After one epoch: of a linear classifier on the first layer's [CLS] state, and of the model itself."""
+    """After two epochs: of a linear classifier on the first layer's [CLS] state, and of the model itself."""
     model = tiny.new_model(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     train, held = (tiny.tokens_and_labels(tiny.make_frame(n, seed)) for n, seed in ((1000, 1), (300, 3)))
-    fine_tune(model, *train, FineTuning(epochs=2, learning_rate=2e-3, early_layers=early_layers), progress=False)
-    backbone = Backbone(model)
-    seen, other = (cls_states(backbone, tokens, 32).numpy() for tokens, _ in (train, held))
-    first = slice(0, backbone.width)
-    probe = LogisticRegression(max_iter=2000).fit(seen[:, first], train[1])
-    last = backbone.classify(cls_states(backbone, held[0], 32)[:, -backbone.width :]).argmax(dim=1).numpy()
-    return float(probe.score(other[:, first], held[1])), float(np.mean(last == held[1]))
+    how = FineTuning(epochs=2, learning_rate=2e-3, early_layers=early_layers)
+    fine_tune(model, *train, how, exits="cls", progress=False)
+    layout = Layout.of("cls", pairs=False)
+    seen, other = (exit_features(Backbone(model), layout, tokens, 32)[:, 0].numpy() for tokens, _ in (train, held))
+    probe = LogisticRegression(max_iter=2000).fit(seen, train[1])
+    with torch.no_grad():
+        last = model(**held[0].padded(np.arange(300))).logits.argmax(dim=1).numpy()
+    return float(probe.score(other, held[1])), float(np.mean(last == held[1]))
 
 
 def test_early_layers_learn_to_answer() -> None:
@@ -28,6 +34,26 @@ def test_early_layers_learn_to_answer() -> None:
     early, full = accuracies(1.0)
     assert early > plain + 0.05
     assert full > 0.9
+
+
+@pytest.mark.parametrize("frames", [tiny.make_frame, tiny.make_pairs])
+def test_probes_of_pooled_states_stand_at_the_embeddings_too(frames: Any) -> None:
+    """Their loss is the mean of cross-entropies on standardised features of every depth below the last."""
+    tokens, labels = tiny.tokens_and_labels(frames(9, 1))
+    model = tiny.new_model()
+    probes = Probes(model.config, "pooled", tokens.pairs, 0)
+    inputs, texts = tokens.padded(np.arange(9)), tokens.packed_texts(np.arange(9))
+    with torch.no_grad():
+        hidden = model(**inputs, output_hidden_states=True).hidden_states
+        found = float(probes(hidden, inputs["attention_mask"], texts, torch.tensor(labels)))
+    losses = []
+    mask, lengths = inputs["attention_mask"].bool(), inputs["attention_mask"].sum(dim=1)
+    for (_, linear), states in zip(probes.probes, hidden[:-1], strict=True):
+        read = features("pooled", tokens.pairs, states[mask], lengths, texts).numpy()
+        scaled = (read - read.mean(axis=0)) / np.sqrt(read.var(axis=0) + 1e-5)
+        logits = scaled @ linear.weight.detach().numpy().T + linear.bias.detach().numpy()
+        losses.append(np.mean(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(9), labels]))
+    assert found == pytest.approx(np.mean(losses), rel=1e-4)
 
 
 def test_a_negative_weight_is_refused() -> None:

@@ -8,17 +8,17 @@ import torch
 
 from riskfront.transformers import Network, PruningTrace, Setting, token_importance
 from tests.support import tiny_transformers as tiny
-from tests.support import transformer_reference
+from tests.support import transformer_reference as reference
 
 SIGNAL_IDS = range(len(tiny.SPECIAL), len(tiny.SPECIAL) + len(tiny.SIGNALS))
 
 
 @pytest.fixture(scope="module")
 def tau_token(traced: PruningTrace) -> float:
-    """The threshold at which about half of the tokens that enter the layers after the first are gone."""
+    """The threshold at which about half of the tokens that enter the layers are gone."""
     lengths = traced.tokens.lengths
     for tau in np.geomspace(0.01, 0.5, 60):
-        if (traced.passes(float(tau), 0.0).tokens[:, 1:] / lengths[:, None]).mean() <= 0.5:
+        if (traced.passes(float(tau), 0.0).tokens / lengths[:, None]).mean() <= 0.5:
             return float(tau)
     raise AssertionError("no threshold halves the tokens")
 
@@ -35,7 +35,7 @@ def test_pruning_half_of_the_tokens_keeps_the_signal(network: Network, traced: P
     kept_signal, kept_noise, chance = [], [], []
     for i in range(0, 200, 2):
         ids = traced.tokens.ids[i]
-        left = transformer_reference.run(network, traced.tokens, i, Setting(tau_token)).entered[1]
+        left = reference.run(network, traced.tokens, i, Setting(tau_token)).entered[0]
         signal = next(place for place, token in enumerate(ids) if token in SIGNAL_IDS)
         kept_signal.append(signal in left)
         noise = [place for place in range(1, len(ids)) if place != signal]
@@ -58,7 +58,7 @@ def test_accuracy_stays_where_random_dropping_loses_it(
     rng = np.random.default_rng(0)
     wrong = 0
     for i, ids in enumerate(traced.tokens.ids):
-        n = int(traced.passes(tau_token, 0.0).tokens[i, 1])
+        n = int(traced.passes(tau_token, 0.0).tokens[i, 0])
         keep = np.sort(rng.choice(np.arange(1, len(ids)), size=n - 1, replace=False))
         shorter = torch.tensor(np.concatenate([ids[:1], ids[keep]]))[None].long()
         with torch.no_grad():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from riskfront.transformers import Network, PruningTrace, make_thresholds
-from riskfront.transformers.thresholds import token_thresholds
-from riskfront.transformers.trace import exit_layers
+from riskfront.transformers.pruning.passes import exit_layers
+from riskfront.transformers.pruning.thresholds import token_thresholds
 from tests.transformers.conftest import Data
 
 
@@ -14,11 +14,11 @@ def test_exit_thresholds_leave_in_equal_steps(network: Network, data: Data, trac
     thresholds = make_thresholds(network, data[0], n_head=2, n_token=3, n_layer=n).tau_layer
     probabilities = traced.passes(0.0, 0.0).probabilities
     depths = np.array([exit_layers(probabilities, tau).mean() for tau in thresholds])
-    n_layers = probabilities.shape[1]
+    n_layers = probabilities.shape[1] - 1
     assert depths[0] == n_layers
-    assert depths[-1] == 1
+    assert depths[-1] == 0
     steps = -np.diff(depths)[:-1]  # the last step takes what is left
-    assert steps == pytest.approx(np.full(n - 2, (n_layers - 1) / (n - 1)), abs=0.1)
+    assert steps == pytest.approx(np.full(n - 2, n_layers / (n - 1)), abs=0.1)
 
 
 def test_head_thresholds_drop_equal_numbers(network: Network, data: Data) -> None:
@@ -38,9 +38,11 @@ def test_token_thresholds_reach_into_the_tail() -> None:
     assert ratios == pytest.approx(np.full(4, ratios[0]))
 
 
-def test_the_default_grid_is_the_papers_size(network: Network, data: Data) -> None:
+def test_the_default_grid_has_the_papers_head_and_token_thresholds_and_a_hundred_exits(
+    network: Network, data: Data
+) -> None:
     found = make_thresholds(network, data[0])
     assert len(found.tau_token) == 20
-    assert len(found.tau_layer) == 18
+    assert len(found.tau_layer) >= 100
     assert len(found.tau_head) <= 18  # 16 heads have no more than 17 different masks
-    assert found.space.size == len(found.tau_head) * 20 * 18
+    assert found.space.size == len(found.tau_head) * 20 * len(found.tau_layer)

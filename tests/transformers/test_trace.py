@@ -1,6 +1,7 @@
 """PruningTrace: the columns by their definitions, what is run and what is not, and that the runtime does the same."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 import torch
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import AdaptiveClassifier, Network, PruningTrace, Setting
-from riskfront.transformers.network import Walk
-from riskfront.transformers.trace import exit_layers
-from tests.support import transformer_reference
+from riskfront.transformers import AdaptiveClassifier, Layout, Network, PruningTrace, Setting
+from riskfront.transformers.pruning.network import Walk
+from riskfront.transformers.pruning.passes import exit_layers
+from tests.support import tiny_transformers as tiny
+from tests.support import transformer_reference as reference
 
 TOKEN = (0.0, 0.01, 0.03, 0.05, 0.1, 0.3, 1.0)
 HEAD = (0.0, 0.1, 0.25, 0.5, 1.0)
@@ -26,13 +28,11 @@ def test_a_pass_is_the_plain_loop_through_the_modules_of_hugging_face(
 ) -> None:
     found = traced.passes(tau_token, tau_head)
     for i in range(0, 200, 14):
-        wanted = transformer_reference.run(network, traced.tokens, i, Setting(tau_token, tau_head))
+        wanted = reference.run(network, traced.tokens, i, Setting(tau_token, tau_head))
         assert found.tokens[i].tolist() == [len(entered) for entered in wanted.entered]
-        np.testing.assert_allclose(found.probabilities[i], wanted.probabilities, atol=1e-4)
+        np.testing.assert_allclose(found.probabilities[i], np.stack(wanted.probabilities), atol=1e-4)
         for tau_layer in LAYER:
-            assert exit_layers(found.probabilities[[i]], tau_layer)[0] == transformer_reference.exit_layer(
-                wanted, tau_layer
-            )
+            assert exit_layers(found.probabilities[[i]], tau_layer)[0] == reference.exit_layer(wanted, tau_layer)
 
 
 def test_the_setting_without_pruning_is_the_model_itself(network: Network, traced: PruningTrace) -> None:
@@ -44,6 +44,31 @@ def test_the_setting_without_pruning_is_the_model_itself(network: Network, trace
     assert (columns["accuracy_drop"] == 0).all()
     assert (columns["relative_cost"] == 1).all()
     assert (columns["error"] == (wanted.argmax(axis=1) != traced.labels)).all()
+
+
+@pytest.mark.parametrize("kind", ["pair_network", "paper_network"])
+def test_pairs_and_the_papers_exits_are_the_plain_loop_too_and_the_runtime_does_the_same(
+    kind: str, request: Any
+) -> None:
+    network = request.getfixturevalue(kind)
+    frame = tiny.make_pairs(60, 5) if network.layout.pairs else tiny.make_frame(60, 5)
+    trace = PruningTrace(network, *tiny.tokens_and_labels(frame), progress=False)
+    classifier = AdaptiveClassifier(network, None, ("b", "g", "r"), 40)
+    for tau_token, tau_layer in itertools.product((0.0, 0.05, 0.2, 1.0), (0.0, 0.4, 2.0)):
+        setting = Setting(tau_token, 0.1, tau_layer)
+        found = trace.passes(tau_token, 0.1)
+        for i in range(0, 60, 13):
+            wanted = reference.run(network, trace.tokens, i, setting)
+            assert found.tokens[i].tolist() == [len(entered) for entered in wanted.entered]
+            exits = [np.zeros(3) if p is None else p for p in wanted.probabilities]
+            np.testing.assert_allclose(found.probabilities[i], exits, atol=1e-4)
+        leaves = exit_layers(found.probabilities, tau_layer)
+        for batch_size in (1, 17):
+            answers = classifier.with_setting(setting).answer(trace.tokens, batch_size=batch_size)
+            assert (answers.layers_run == leaves).all(), setting
+            assert (answers.tokens == found.tokens * (np.arange(4) < leaves[:, None])).all(), setting
+            np.testing.assert_allclose(answers.probabilities, found.probabilities[trace.examples, leaves], atol=2e-5)
+    assert leaves.tolist() == [network.layout.first_exit] * 60, "above every entropy: all leave at the first exit"
 
 
 @pytest.mark.parametrize("tau_head", HEAD)
@@ -60,7 +85,7 @@ def test_the_runtime_does_what_the_trace_says_at_every_setting(
         assert (answers.layers_run == leaves).all(), setting
         run = np.arange(4) < leaves[:, None]
         assert (answers.tokens == found.tokens * run).all(), setting
-        np.testing.assert_allclose(answers.probabilities, found.probabilities[rows, leaves - 1], atol=2e-5)
+        np.testing.assert_allclose(answers.probabilities, found.probabilities[rows, leaves], atol=2e-5)
         columns = traced.losses(setting, rows)
         assert ((answers.probabilities.argmax(axis=1) != traced.labels) == columns["error"]).all(), setting
         for abstain in ABSTAIN:
@@ -79,12 +104,11 @@ def test_the_answers_do_not_depend_on_the_batch(network: Network, data: Any) -> 
 
 def test_cls_never_leaves_and_tokens_never_come_back(network: Network, traced: PruningTrace) -> None:
     alone = traced.passes(1.0, 0.0).tokens
-    assert (alone[:, 0] == traced.tokens.lengths).all()
-    assert (alone[:, 1:] == 1).all(), "only [CLS] is left, whatever its own score"
+    assert (alone == 1).all(), "only [CLS] is left, whatever its own score"
     for tau in TOKEN:
         assert (np.diff(traced.passes(tau, 0.0).tokens, axis=1) <= 0).all()
         for i in range(0, 200, 40):
-            entered = transformer_reference.run(network, traced.tokens, i, Setting(tau)).entered
+            entered = reference.run(network, traced.tokens, i, Setting(tau)).entered
             for before, after in itertools.pairwise(entered):
                 assert after[0] == 0
                 assert set(after) <= set(before)
@@ -93,11 +117,13 @@ def test_cls_never_leaves_and_tokens_never_come_back(network: Network, traced: P
 def test_exit_is_at_the_first_layer_below_the_threshold() -> None:
     sure, unsure = [0.98, 0.01, 0.01], [0.4, 0.3, 0.3]
     probabilities = np.array([[unsure, sure, unsure, unsure], [unsure] * 4, [sure] * 4, [unsure, unsure, unsure, sure]])
-    assert exit_layers(probabilities, 0.5).tolist() == [2, 4, 1, 4]
-    assert exit_layers(probabilities, 0.0).tolist() == [4, 4, 4, 4]
+    assert exit_layers(probabilities, 0.5).tolist() == [1, 3, 0, 3]
+    assert exit_layers(probabilities, 0.0).tolist() == [3, 3, 3, 3]
+    assert exit_layers(probabilities, 2.0).tolist() == [0, 0, 0, 0]
+    exactly = reference.entropy(np.array(sure))
+    assert exit_layers(probabilities, exactly * (1 - 1e-12)).tolist() == [3, 3, 3, 3], "below, not at, the threshold"
+    probabilities[:, 0] = 0  # no exit there
     assert exit_layers(probabilities, 2.0).tolist() == [1, 1, 1, 1]
-    exactly = transformer_reference.entropy(np.array(sure))
-    assert exit_layers(probabilities, exactly * (1 - 1e-12)).tolist() == [4, 4, 4, 4], "below, not at, the threshold"
 
 
 @pytest.fixture(scope="session")
@@ -116,10 +142,12 @@ def test_columns_by_their_definitions(network: Network, wild: PruningTrace, sett
     kept = (network.head_scores >= setting.tau_head).sum(axis=1)
     seen = set()
     for row, i in enumerate(chosen):
-        full = transformer_reference.run(network, wild.tokens, i, Setting()).probabilities[-1]
-        found = transformer_reference.run(network, wild.tokens, i, setting)
-        last = transformer_reference.exit_layer(found, setting.tau_layer)
-        answer = found.probabilities[last - 1]
+        full = reference.run(network, wild.tokens, i, Setting()).probabilities[-1]
+        found = reference.run(network, wild.tokens, i, setting)
+        last = reference.exit_layer(found, setting.tau_layer)
+        answer = found.probabilities[last]
+        assert answer is not None
+        assert full is not None
         label = wild.labels[i]
         drop = int(full.argmax() == label) - int(answer.argmax() == label)
         seen.add(drop)
@@ -129,7 +157,7 @@ def test_columns_by_their_definitions(network: Network, wild: PruningTrace, sett
         assert columns["confidence"][row] == pytest.approx(answer.max(), abs=1e-4)
         assert columns["answered"][row] == (answer.max() >= setting.abstain)
         squares = sum(int(kept[j]) * len(found.entered[j]) ** 2 for j in range(last))
-        assert columns["relative_cost"][row] == pytest.approx(squares / (16 * len(found.entered[0]) ** 2), rel=1e-6)
+        assert columns["relative_cost"][row] == pytest.approx(squares / (16 * len(wild.tokens.ids[i]) ** 2), rel=1e-6)
     if setting.tau_head == 1.0:
         assert seen == {-1, 0, 1}, "the example must show every kind"
     kinds = {name: values.dtype.kind for name, values in columns.items()}
@@ -175,13 +203,13 @@ def test_examples_that_keep_the_same_tokens_are_not_run_again(network: Network, 
 def test_a_reused_pass_keeps_exactly_the_tokens_of_its_own_threshold(network: Network, trace: PruningTrace) -> None:
     """Thresholds right at the scores of an example: at the score the token stays, above it the token goes."""
     with torch.no_grad():
-        walk = Walk(network, network.backbone.layers(), trace.tokens.padded(np.array([0])), exits=False, prunes=True)
-        walk.step()
+        inputs, texts = trace.tokens.padded(np.array([0])), trace.tokens.packed_texts(np.array([0]))
+        walk = Walk(network, network.backbone.layers(), inputs, texts, exits=False, prunes=True)
         scores = np.sort(walk.importance().numpy()[1:])
     one = np.array([0])
     for score in scores[:6]:
         beyond = float(np.nextafter(score, np.float32(1)))
-        counts = [trace.passes(tau, 0.0, one).tokens[0, 1] for tau in (beyond, float(score), beyond, float(score))]
+        counts = [trace.passes(tau, 0.0, one).tokens[0, 0] for tau in (beyond, float(score), beyond, float(score))]
         assert counts[0] == counts[2] == counts[1] - 1 == counts[3] - 1
 
 
@@ -215,7 +243,7 @@ def test_stronger_pruning_runs_fewer_tokens(trace: PruningTrace, monkeypatch: py
         assert sum(ran) == found.tokens.sum()
         totals.append(sum(ran))
     assert all(after < before for before, after in itertools.pairwise(totals))
-    assert totals[-1] == trace.tokens.lengths.sum() + 3 * len(trace)
+    assert totals[-1] == 4 * len(trace)
 
 
 def test_labels_and_examples_must_match(network: Network, data: Any) -> None:
@@ -230,5 +258,7 @@ def test_the_fingerprint_names_weights_examples_and_labels(network: Network, dat
     assert PruningTrace(network, tokens, labels.copy()).fingerprint == same
     assert PruningTrace(network, tokens, (labels + 1) % 3).fingerprint != same
     assert PruningTrace(network, tokens.take(np.arange(199, -1, -1)), labels).fingerprint != same
-    other = Network(network.backbone, network.head_scores[::-1].copy(), network.exit_heads, network.predictors)
+    other = replace(network, head_scores=network.head_scores[::-1].copy())
+    assert PruningTrace(other, tokens, labels).fingerprint != same
+    other = replace(network, layout=Layout(first_exit=1))
     assert PruningTrace(other, tokens, labels).fingerprint != same

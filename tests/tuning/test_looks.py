@@ -120,3 +120,17 @@ def test_calibrate_says_what_else_was_asked_of_a_table() -> None:
     assert [len(found.earlier_looks) for found in seeds] == [0, 1, 2, 0]
     assert seeds[2].earlier_looks[1].asked.endswith("pareto-testing, seed 1")
     assert seeds[3].to_dict() == seeds[0].to_dict()
+
+
+def test_a_record_that_several_sets_of_examples_share_keeps_them_apart(tmp_path: Path) -> None:
+    from riskfront.calibration.looks import Look
+    from riskfront.stores.open_storage import open_storage
+    from riskfront.tuning.looks import look_once
+
+    storage = open_storage(tmp_path)
+    look = Look.of(PROBLEM, "pareto-testing", {}, decided_by=[], said="once")
+    for examples in ({"texts": "one"}, {"texts": "other"}, {"texts": "one"}):
+        assert look_once(storage, examples, look, "", [], again=False) == ()
+    other = Look.of(PROBLEM, "pareto-testing", {}, decided_by=[1], said="twice")
+    with pytest.raises(SpentExamplesError):
+        look_once(storage, {"texts": "other"}, other, "", [], again=False)

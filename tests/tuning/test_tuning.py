@@ -1,4 +1,4 @@
-"""tune: Algorithm 1 with a search. Search sees opt examples only; test examples see the plan only, up to the first failure."""
+"""tune: Algorithm 1 with a search. Search sees planning examples only; testing ones the plan, up to the first failure."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_it_certifies_what_evaluate_and_calibrate_would_on_the_same_settings() -
     table = evaluate(Losses(), DATA, explored, groups={"label": LABELS}, bounds={"cost": (0, 2)})
     direct = rf.calibrate(table, PROBLEM, seed=2)
     pd.testing.assert_frame_equal(certificate.path, direct.path)
-    pd.testing.assert_frame_equal(certificate.bounds, direct.bounds)
+    pd.testing.assert_frame_equal(certificate.measured, direct.measured)
     assert certificate.config == direct.config
     assert (certificate.n_opt, certificate.n_test) == (direct.n_opt, direct.n_test)
 
@@ -308,7 +308,7 @@ def test_a_guided_search_sees_nothing_of_test_examples_not_even_groups(monkeypat
 
 
 def test_a_guided_search_goes_on_where_too_few_test_examples_are_expected() -> None:
-    """Six of 26 examples of a rare group are opt examples: 14 would be expected among the test examples, there are 20."""
+    """Six of 26 examples of a rare group are planning examples: 14 would be expected among the testing ones, there are 20."""
     n, seed = 600, 5
     rare = np.arange(n) >= n - 26
     assert np.sum(rare[split_examples(n, 0.3, seed)[1]]) == 20
@@ -351,14 +351,14 @@ def test_test_losses_must_be_what_opt_losses_were() -> None:
                 found["error"] = found["error"] * 0.5
             return found
 
-    with pytest.raises(InvalidInputError, match="was 0/1 on the opt examples"):
+    with pytest.raises(InvalidInputError, match="was 0/1 on the planning examples"):
         run(Turncoat())
 
     def growing(config: Config, examples: Any) -> dict[str, Any]:
         return {"cost": np.full(len(examples), len(examples) / 1000), "error": np.zeros(len(examples), dtype=bool)}
 
     problem = rf.Problem([rf.Limit("cost", at_most=0.6)], minimize="error")
-    with pytest.raises(InvalidInputError, match=r"must lie in its bounds \(0, 1\); on the test examples"):
+    with pytest.raises(InvalidInputError, match=r"must lie in its bounds \(0, 1\); on the testing examples"):
         tune(growing, DATA, SPACE, problem, search="random", budget=2)
 
 
@@ -485,7 +485,7 @@ def test_settings_that_fail_can_be_left_out_of_the_search(search: str, tmp_path:
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
 def test_a_setting_that_fails_on_test_examples_stops_the_run(on_error: str, tmp_path: Path) -> None:
-    """To leave it out would make the plan depend on test examples; to invent losses for it would put them in the store."""
+    """To leave it out would make the plan depend on testing examples; to invent losses for it would put them in the store."""
     whole = run(Losses())
     second = whole.path.iloc[1]
     losses = Fails(lambda config: abs(config["t"] - second["t"]) < 1e-9, n_examples=whole.n_test)
@@ -545,7 +545,7 @@ def test_options_of_a_search() -> None:
 
 @pytest.mark.parametrize("search", ["optuna", "guided"])
 def test_a_study_of_another_split_is_refused(search: str, tmp_path: Path) -> None:
-    """What it was told of is opt examples there, and may be test examples here."""
+    """What it was told of is planning examples there, and may be testing examples here."""
     shared = {"storage": f"sqlite:///{tmp_path}/study.db", "study_name": "run"}
     assert run(Losses(), search=search, budget=8, search_options=shared)
     for options, what in (

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from riskfront.arrays import Array, FloatArray, IntArray
+from riskfront.arrays import Array, IntArray
 from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.decision import Decision, decide
 from riskfront.calibration.diagnosis import diagnose
 from riskfront.calibration.looks import ASKED, Look
+from riskfront.calibration.measured import covered_groups, measured_values
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
-from riskfront.losses.contents import content_digests, contents_digest, own_order
+from riskfront.losses.contents import content_digests, contents_digest, laid_out, own_order
 from riskfront.losses.table import LossTable
 from riskfront.methods import Method, Plan, make_method, parameters, settled
 from riskfront.problems.problem import Problem
-from riskfront.reading.sources import Data, as_table
+from riskfront.reading.sources import Bounds, Data, as_table, notes_of
 from riskfront.version import __version__
 
 
-def calibrate(table: Data, problem: Problem, *, method: str | Method = "pareto-testing", seed: int = 0) -> Certificate:
+def calibrate(
+    table: Data,
+    problem: Problem,
+    *,
+    method: str | Method = "pareto-testing",
+    seed: int = 0,
+    bounds: Bounds | None = None,
+) -> Certificate:
     """Split the examples, plan on one part, test on the other, and certify.
 
     Calibrate once. Another seed, limit or method on the same examples is another question to them, and to keep the answer one
@@ -34,19 +41,28 @@ def calibrate(table: Data, problem: Problem, *, method: str | Method = "pareto-t
         table: the losses of all settings: a LossTable, a LossStore, or the path of a file or store.
         problem: limits, objectives and delta.
         method: a method or its name.
-        seed: of the random split into opt and test examples.
+        seed: of the random split into planning and testing examples.
+        bounds: name -> (low, high), the ranges of losses of a file; a LossTable has its own.
     """
-    table = as_table(table, problem)
+    notes = notes_of(table)
+    table = as_table(table, problem, bounds)
     chosen = settled(make_method(method), table, table.n_examples)
-    opt, test = table.split(chosen.opt_fraction, seed=seed)
-    if getattr(chosen, "net", 0):  # then sums of all settings are needed in both parts: one pass gives both
-        LossTable.sum_together([opt, test])
-    plan = chosen.plan(opt, problem)
-    everything = opt.joined_with(test) if plan.net > 0 else None
     look = Look.of(problem, chosen.name, parameters(chosen), decided_by=seed, said=f"seed {seed}")
     earlier = ASKED.before(table.fingerprint, look)
-    certificate = _certificate(plan, test, problem, everything)
-    return replace(certificate, seed=seed, data_sha256=table.fingerprint, earlier_looks=earlier)
+    return replace(split_and_test(table, problem, chosen, seed), earlier_looks=earlier, notes=notes)
+
+
+def split_and_test(
+    table: LossTable, problem: Problem, method: Method, seed: int, split_by: str = "contents"
+) -> Certificate:
+    """What ``calibrate`` does; certificates of version 0.1 split by "positions"."""
+    opt, test = table.split(method.opt_fraction, seed=seed, by_contents=split_by == "contents")
+    if getattr(method, "net", 0):  # then sums of all settings are needed in both parts: one pass gives both
+        LossTable.sum_together([opt, test])
+    plan = method.plan(opt, problem)
+    everything = opt.joined_with(test) if plan.net > 0 else None
+    found = _certificate(plan, test, problem, everything)
+    return replace(found, seed=seed, data_sha256=table.fingerprint, split_by=split_by)
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
@@ -72,11 +88,15 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
         return _certificate(plan, test, problem)
     if test.in_own_order or len(plan) == 0:
         return replace(_certificate(plan, test, problem), data_sha256=test.sha256)
-    rows = plan.rows_in(test)
+    problem.check(test)
+    references = [test.reference(limit.drop_from) for limit in problem.limits if limit.drop_from is not None]
+    rows = np.array(list(dict.fromkeys([*plan.rows_in(test).tolist(), *references])), dtype=np.int64)
     # all settings tell examples apart, so that a p-value does not depend on the plan; a store is read along the plan only
     told_apart = rows if test.is_lazy else np.arange(test.n_configs)
     contents = content_digests(test, told_apart, test.loss_names, test.group_names)
-    certificate = _certificate(plan, test.laid_out(rows, own_order(contents)), problem)
+    opt = plan.opt
+    seen = content_digests(opt, plan.rows if opt.is_lazy else np.arange(opt.n_configs), opt.loss_names, opt.group_names)
+    certificate = _certificate(plan, laid_out(test, rows, own_order(contents, seen)), problem)
     return replace(certificate, data_sha256=contents_digest(test, told_apart, contents))
 
 
@@ -100,10 +120,11 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: Loss
         version=__version__,
         setting_columns=columns,
         path=_path(evidence, decision, columns, net),
-        bounds=_by_arm(_bounds, evidence, decision, net),
+        measured=_by_arm(measured_values, evidence, decision, net),
+        groups=covered_groups(evidence),
         explored=_explored(plan, problem, columns),
         diagnosis=None if decision.certified.any() else diagnose(plan, evidence, decision),
-        loss_bounds={t.limit.loss: (t.low, t.high) for t in evidence.tests if t.limit.quantile is None},
+        loss_bounds={t.limit.loss: test.bounds(t.limit.loss) for t in evidence.tests if t.limit.quantile is None},
     )
 
 
@@ -114,6 +135,7 @@ def frontier(
     *,
     method: str | Method = "pareto-testing",
     seed: int = 0,
+    bounds: Bounds | None = None,
 ) -> pd.DataFrame:
     """The calibrated Pareto frontier: the chosen settings for a whole list of alphas, as one data frame.
 
@@ -122,8 +144,9 @@ def frontier(
     """
     if len(alphas) == 0:
         raise InvalidInputError("a frontier must have at least one alpha; got none.")
-    table = as_table(table, problem)
+    table = as_table(table, problem, bounds)
     planner = settled(make_method(method), table, table.n_examples)
+    count = "n_certified" if planner.guaranteed else "n_picked"
     opt, test = table.split(planner.opt_fraction, seed=seed)
     everything = opt.joined_with(test)
     rows = []
@@ -132,11 +155,12 @@ def frontier(
         evidence = Evidence(stricter, test)
         net = Evidence(stricter, everything)
         decision = decide(planner.plan(opt, stricter), evidence, net)
-        frame = _path(evidence, decision, _setting_columns(test, stricter, ("alpha", "n_certified")), net)
+        columns = _setting_columns(test, stricter, ("alpha", "n_certified", "n_picked"))
+        frame = _path(evidence, decision, columns, net)
         frame = frame[frame["chosen"] > 0].sort_values("chosen").drop(columns=["certified", "chosen"])
         frame.insert(0, "alpha", [alpha] * len(frame))
-        frame.insert(1, "n_certified", int(decision.certified.sum()))
-        rows.append(frame if len(frame) else pd.DataFrame({"alpha": [alpha], "n_certified": [0]}))
+        frame.insert(1, count, int(decision.certified.sum()))
+        rows.append(frame if len(frame) else pd.DataFrame({"alpha": [alpha], count: [0]}))
     return pd.concat(rows, ignore_index=True)
 
 
@@ -146,10 +170,9 @@ def _setting_columns(table: LossTable, problem: Problem, also: Sequence[str] = (
         *problem.limit_names,
         *(o.name for o in problem.objectives),
         "p_value",
-        "level",
         "arm",
         *(f"p_value {name}" for name in problem.limit_names),
-        *("certified", "chosen", "planned", "weight"),
+        *("tested_at", "level", "certified", "picked", "chosen", "planned", "weight"),
         *also,
     }
     columns: dict[str, str] = {}
@@ -174,7 +197,7 @@ def _path(evidence: Evidence, decision: Decision, columns: dict[str, str], net: 
         for name, p_values in zip(evidence.problem.limit_names, decision.p_values.T, strict=True):
             frame[f"p_value {name}"] = p_values
     frame["p_value"] = decision.p_values.max(axis=1)
-    frame["level"] = decision.levels
+    frame["tested_at"] = decision.levels
     frame["arm"] = decision.arms
     frame["certified"] = decision.certified
     ranks = np.zeros(len(rows), dtype=np.int64)
@@ -224,33 +247,3 @@ def _explored(plan: Plan, problem: Problem, columns: dict[str, str]) -> pd.DataF
     planned[plan.rows] = True
     frame["planned"] = planned
     return frame
-
-
-def _bounds(evidence: Evidence, decision: Decision) -> pd.DataFrame:
-    """Empirical risk, upper confidence bound and margin of each chosen setting, limit and group."""
-    rows, levels = decision.rows[decision.chosen], decision.levels[decision.chosen]
-    parts = []
-    for test in evidence.tests:
-        sums = test.sums(evidence.table, rows)
-        upper = test.upper_bounds(evidence.table, rows, levels)
-        groups = [None] if test.limit.per is None else list(evidence.table.group(test.limit.per).levels)
-        n = np.broadcast_to(sums.n, upper.shape)
-        for index, group in enumerate(groups):
-            parts.append(_bound_rows(test, group, n[:, index], sums.means()[:, index], upper[:, index]))
-    return pd.concat(parts, ignore_index=True).sort_values("chosen", kind="stable", ignore_index=True)
-
-
-def _bound_rows(test: Any, group: Any, n: IntArray, risk: FloatArray, upper: FloatArray) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "chosen": np.arange(1, len(n) + 1),
-            "limit": str(test.limit),
-            "group": pd.Series([group] * len(n), dtype=object),
-            "n": n,
-            "risk": test.shown(risk),
-            "bound": test.shown(upper),
-            "at": test.limit.compared_with,
-            "margin": (test.alpha - upper) * (test.high - test.low),
-            "p_value_used": test.p_value,
-        }
-    )

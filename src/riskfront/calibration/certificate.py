@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from riskfront.calibration.earlier_versions import from_version_1
 from riskfront.calibration.looks import Look, delta_of_all
 from riskfront.calibration.mixture import mixture_weights
+from riskfront.calibration.verdict import certified_sentences, picked_sentences
 from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
 from riskfront.losses.values import plain
-from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
 from riskfront.runtime.files import write_text
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 #: methods that must never be shown as guaranteed, whatever a file says
 NEVER_GUARANTEED = ("alpha-constrained", "alpha-delta-constrained")
 _FLAGS = ["certified", "chosen"]
@@ -34,21 +35,25 @@ class Certificate:
         method: name of the method.
         parameters: its parameters.
         guaranteed: False for the baselines that carry no guarantee.
-        n_opt: examples that planned. n_test: examples that tested.
+        n_opt: number of planning examples. n_test: number of testing examples.
         seed: of the split; None when the parts were given.
         data_sha256: fingerprint of the table: SHA-256, or BLAKE3 with "blake3:" in front.
         version: of riskfront.
         setting_columns: setting name -> its column in the data frames.
-        path: the whole testing path, one row a tested setting: the setting, the empirical value of each limit and objective
-            on test data, p-values, the level, the arm that judged it ("path", the plan on test examples, or "net", the test of
-            all settings on all examples; only those that it certified), and whether it was certified and chosen. Chosen
-            rows are ranked from 1.
-        bounds: one row for each chosen setting, limit and group: examples, empirical risk, an upper confidence bound (the
-            strictest limit the setting would still have passed, at the level at which it was tested), limit and margin. Each
-            bound is for its setting, limit and group alone; what holds for all of them together are the limits.
+        path: the whole testing path, one row a tested setting: the setting, what was measured for each limit and objective
+            on the testing examples, p-values, the share of delta it was tested at, the arm that judged it ("path", the plan on
+            testing examples, or "net", the test of all settings on all examples: only those that it certified), and whether
+            it was certified and chosen. Chosen rows are ranked from 1.
+        measured: one row for each chosen setting, limit and group: how many testing examples speak of it, their mean, the
+            number it compares with, the p-value, and the share of delta it was tested at. What holds on new examples is the
+            limit, for all certified settings together; a bound for the chosen setting alone would ignore that it was chosen.
+        groups: group -> its values, for limits that hold in each group. No other value is covered.
         loss_bounds: the declared range of each limited loss; a negative low end means that a signed mean is controlled.
         source: how the command line read the table, so that ``verify`` can read it in the same way; None elsewhere.
-        explored: opt-data estimates of every setting; None when the method used no opt data.
+        split_by: "contents", or "positions" in certificates of version 0.1: what shuffled the examples beside the seed.
+        choice: what was asked of the chosen settings to tell which comes first; "" for the order of the objectives.
+        notes: sentences on what the guarantee speaks of, where that is not every new example: what was left out of the data.
+        explored: means of every setting on the planning examples; None when the method used none.
         diagnosis: why nothing was certified and what would help; None when something was.
         earlier_looks: other questions that the same testing examples had answered before, as far as is known. To choose among
             their answers is not covered, unless their deltas count: then the verdict states what is left of the confidence.
@@ -65,24 +70,31 @@ class Certificate:
     version: str
     setting_columns: Mapping[str, str]
     path: pd.DataFrame
-    bounds: pd.DataFrame
+    measured: pd.DataFrame
+    groups: Mapping[str, Sequence[Any]]
     explored: pd.DataFrame | None
     diagnosis: Mapping[str, Any] | None
     loss_bounds: Mapping[str, Sequence[float]]
     source: Mapping[str, Any] | None = None
     earlier_looks: tuple[Look, ...] = ()
+    notes: Sequence[str] = ()
+    choice: str = ""
+    split_by: str = "contents"
 
     def __bool__(self) -> bool:
         return bool(self.path["certified"].any())
 
     @property
     def tested(self) -> pd.DataFrame:
-        """The whole testing path with risks, p-values and verdicts."""
-        return self.path.drop(columns="chosen")
+        """The whole testing path: every tested setting with measured values, p-values, and whether it was certified.
+
+        A method without a guarantee certifies nothing: its column says ``picked`` instead of ``certified``.
+        """
+        return self._said(self.path).drop(columns="chosen")
 
     @property
     def certified(self) -> pd.DataFrame:
-        """Every certified setting."""
+        """Every certified setting; without a guarantee, every setting that the method would have picked from."""
         return self.path[self.path["certified"]].drop(columns=_FLAGS)
 
     @property
@@ -105,6 +117,16 @@ class Certificate:
         rows = self.chosen[list(self.setting_columns.values())].to_dict("records")
         return [dict(zip(self.setting_columns, map(plain, row.values()), strict=True)) for row in rows]
 
+    @property
+    def searched(self) -> list[dict[str, Any]] | None:
+        """The settings that were planned over, in their order, which breaks ties; None without planning examples."""
+        if self.explored is None:
+            return None
+        columns = [self.explored[column] for column in self.setting_columns.values()]
+        return [
+            dict(zip(self.setting_columns, map(plain, values), strict=True)) for values in zip(*columns, strict=True)
+        ]
+
     def mixture(self, targets: Mapping[str, float]) -> pd.DataFrame:
         """The chosen settings with time-sharing weights that meet targets on free objectives, such as {"cost": 0.3}.
 
@@ -117,28 +139,28 @@ class Certificate:
         return chosen.assign(weight=mixture_weights(self.problem, values, targets))
 
     def verdict(self) -> str:
-        """The result in a sentence of plain words."""
+        """The result in plain words."""
+        return " ".join(self.sentences()).strip()
+
+    def sentences(self) -> list[str]:
+        """The verdict, one sentence a time."""
         if not self:
-            return "Nothing could be certified. " + (self.diagnosis["message"] if self.diagnosis else "")
-        limits = _listed([_in_words(limit, self.loss_bounds.get(limit.loss)) for limit in self.problem.limits])
+            return ["Nothing could be certified.", self.diagnosis["message"] if self.diagnosis else ""]
         if not self.guaranteed:
-            return f"NO GUARANTEE: the method {self.method} only picked a setting that looks as if {limits}."
-        return f"With {confidence(self.delta_of_all_looks)} confidence{self._counted()}, {limits}."
+            return picked_sentences(self.method, self.problem, self.loss_bounds, self.groups)
+        looks = 1 + sum(look.counts for look in self.earlier_looks)
+        return certified_sentences(self.problem, self.loss_bounds, self.groups, self.delta_of_all_looks, looks)
 
     @property
     def delta_of_all_looks(self) -> float:
         """delta, and that of every earlier look at the same testing examples that counts."""
         return delta_of_all(self.problem.delta, self.earlier_looks)
 
-    def _counted(self) -> str:
-        looks = 1 + sum(look.counts for look in self.earlier_looks)
-        return f", counting all {looks} looks at the same testing examples" if looks > 1 else ""
-
     def __repr__(self) -> str:
         count = int(self.path["certified"].sum())
         best = f", best {self.config}" if self else ""
         if not self.guaranteed:
-            return f"Certificate(NO GUARANTEE, {self.method}: {count} of {len(self.path)} settings accepted{best})"
+            return f"Certificate(NO GUARANTEE, {self.method}: {count} of {len(self.path)} settings picked from{best})"
         return f"Certificate({self.method}: {count} of {len(self.path)} tested settings certified{best})"
 
     def _repr_html_(self) -> str:
@@ -147,17 +169,17 @@ class Certificate:
         facts = {
             "method": self.method if self.guaranteed else f"{self.method} (NO GUARANTEE)",
             "tested": len(self.path),
-            "certified": int(self.path["certified"].sum()),
-            "examples": f"{self.n_opt:,} to plan, {self.n_test:,} to test",
+            self._flag: int(self.path["certified"].sum()),
+            "examples": f"{self.n_opt:,} planning, {self.n_test:,} testing",
         }
         if not self:
             return notebook.card("Nothing certified", facts, note=self.verdict())
-        best = self.bounds[self.bounds["chosen"] == 1].drop(columns=["chosen", "p_value_used"])
+        best = self.measured[self.measured["chosen"] == 1].drop(columns=["chosen", "compared_with", "test"])
         return notebook.card(
             "Certificate" if self.guaranteed else "No guarantee",
             facts,
             notebook.frame("Chosen, best first", self.chosen),
-            notebook.frame("Limits at the best setting", best),
+            notebook.frame("Measured on the testing examples for the best setting; what holds is the limit", best),
             note=self.verdict(),
         )
 
@@ -166,7 +188,7 @@ class Certificate:
             "schema": "riskfront.certificate",
             "schema_version": SCHEMA_VERSION,
             "verdict": self.verdict(),
-            "config": self.config if self else None,
+            "config": self._best(),
             "problem": self.problem.to_dict(),
             "method": self.method,
             "parameters": dict(self.parameters),
@@ -177,13 +199,17 @@ class Certificate:
             "data_sha256": self.data_sha256,
             "version": self.version,
             "setting_columns": dict(self.setting_columns),
-            "path": _to_columns(self.path),
-            "bounds": _to_columns(self.bounds),
+            "groups": {name: list(values) for name, values in self.groups.items()},
+            "path": _to_columns(self._said(self.path)),
+            "measured": _to_columns(self.measured),
             "explored": None if self.explored is None else _to_columns(self.explored),
             "diagnosis": None if self.diagnosis is None else dict(self.diagnosis),
             "loss_bounds": {name: list(pair) for name, pair in self.loss_bounds.items()},
             "source": None if self.source is None else dict(self.source),
             "earlier_looks": [look.to_dict() for look in self.earlier_looks],
+            "notes": list(self.notes),
+            "choice": self.choice,
+            "split_by": self.split_by,
         }
 
     @classmethod
@@ -192,35 +218,55 @@ class Certificate:
             raise InvalidInputError(
                 "a certificate must be a JSON object with schema 'riskfront.certificate'; this is not one."
             )
-        if data.get("schema_version") != SCHEMA_VERSION:
+        version = data.get("schema_version")
+        if version not in (1, SCHEMA_VERSION):
             raise InvalidInputError(
-                f"this version reads certificates of schema version {SCHEMA_VERSION}; got {data.get('schema_version')!r}. "
+                f"this version reads certificates of schema versions 1 and {SCHEMA_VERSION}; got {version!r}. "
                 "Install the version of riskfront that wrote it."
             )
-        certificate = cls(
+        certificate = cls._of(from_version_1(data) if version == 1 else data)
+        honest = certificate.guaranteed and certificate.method not in NEVER_GUARANTEED
+        # version 1 did not name groups in its verdict
+        as_then = replace(certificate, groups={}) if version == 1 else certificate
+        for name, again in (("config", as_then._best()), ("verdict", as_then.verdict()), ("guaranteed", honest)):
+            if again != (data[name].strip() if name == "verdict" else data[name]):
+                raise InvalidInputError(
+                    f"a certificate must agree with itself; its {name} says {data[name]!r}, but its testing path gives "
+                    f"{again!r}. It was changed after it was made."
+                )
+        return certificate
+
+    @classmethod
+    def _of(cls, data: Mapping[str, Any]) -> Certificate:
+        path = _from_columns(data["path"])
+        if "certified" not in path:
+            path = path.rename(columns={"picked": "certified"})
+        return cls(
             problem=Problem.from_dict(data["problem"]),
-            path=_with_arm(_from_columns(data["path"]).astype({"certified": bool, "chosen": "int64"})),
-            bounds=_from_columns(data["bounds"]),
+            path=_with_arm(path.astype({"certified": bool, "chosen": "int64"})),
+            measured=_from_columns(data["measured"]),
             explored=None if data["explored"] is None else _from_columns(data["explored"]),
             **{
                 name: data[name]
                 for name in ("method", "parameters", "guaranteed", "n_opt", "n_test", "seed", "data_sha256", "version")
             },
-            setting_columns=data["setting_columns"],
-            diagnosis=data["diagnosis"],
-            loss_bounds=data["loss_bounds"],
-            source=data["source"],
+            **{name: data[name] for name in ("setting_columns", "groups", "diagnosis", "loss_bounds", "source")},
             earlier_looks=tuple(Look(**look) for look in data.get("earlier_looks", ())),
+            notes=tuple(data.get("notes", ())),
+            choice=data.get("choice", ""),
+            split_by=data.get("split_by", "positions"),
         )
-        honest = certificate.guaranteed and certificate.method not in NEVER_GUARANTEED
-        again = certificate.to_dict() | {"guaranteed": honest}
-        for name in ("config", "verdict", "guaranteed"):
-            if again[name] != data[name]:
-                raise InvalidInputError(
-                    f"a certificate must agree with itself; its {name} says {data[name]!r}, but its testing path gives "
-                    f"{again[name]!r}. It was changed after it was made."
-                )
-        return certificate
+
+    @property
+    def _flag(self) -> str:
+        """What a setting that passed is called: nothing is certified without a guarantee."""
+        return "certified" if self.guaranteed else "picked"
+
+    def _said(self, path: pd.DataFrame) -> pd.DataFrame:
+        return path.rename(columns={"certified": self._flag})
+
+    def _best(self) -> dict[str, Any] | None:
+        return self.config if self else None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON."""
@@ -266,24 +312,3 @@ def _kind(name: str, values: list[Any]) -> Any:
     if name == "group":
         return object
     return float if None in values and all(value is None or isinstance(value, float) for value in values) else None
-
-
-def confidence(delta: float) -> str:
-    """1 - delta in words, never rounded up to certainty."""
-    percent = f"{100 * (1 - delta):.12g}"
-    return f"{percent} %" if percent != "100" else f"1 - {delta:g}"
-
-
-def _in_words(limit: Limit, bounds: Sequence[float] | None) -> str:
-    side = "stays at or below" if limit.at_least is None else "stays at or above"
-    share = bounds is not None and bounds[0] in (0, -1) and bounds[1] == 1 and limit.quantile is None
-    value = f"{100 * limit.value:.10g} %" if share else f"{limit.value:.10g}"
-    name = limit.loss if limit.quantile is None else f"the {limit.quantile:g}-quantile of {limit.loss}"
-    name += " (signed)" if bounds is not None and bounds[0] < 0 and limit.quantile is None else ""
-    name += f" in every {limit.per}" if limit.per else ""
-    name += f" given {limit.given}" if limit.given else ""
-    return f"{name} {side} {value}"
-
-
-def _listed(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +24,7 @@ class Decision:
     rows (tested,): settings, by their row in the test table. p_values (tested, limits). levels (tested,): the level at which
     each was judged, nan where none was left. certified (tested,). chosen: positions among the tested, best first.
     by_net (tested,): whether the safety net judged it, on all examples, instead of the plan, on test examples.
+    aims (tested,): the levels that bets aimed at.
     """
 
     rows: IntArray
@@ -33,6 +33,7 @@ class Decision:
     certified: BoolArray
     chosen: IntArray
     by_net: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    aims: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if len(self.by_net) != len(self.rows):
@@ -59,22 +60,24 @@ def decide(plan: Plan, evidence: Evidence, everything: Evidence | None = None) -
     if plan.procedure.sequential:
         p_values = _until_first_failure(evidence, rows, delta)
         rows = rows[: len(p_values)]
+        aimed = np.full(len(rows), delta)
     else:
         # bets aim at the level that each setting will be judged at, as far as it is known before the data are
-        p_values = evidence.p_values(rows, aims(plan.procedure, len(rows), delta) if evidence.bets else None)
+        aimed = aims(plan.procedure, len(rows), delta)
+        p_values = evidence.p_values(rows, aimed if evidence.bets else None)
     combined = p_values.max(axis=1)
     levels = plan.procedure.levels(combined, delta)
     certified = combined <= levels  # what a level means; never true where it is nan
-    return Decision(
-        rows, p_values, levels, certified, _choose(lambda at: evidence.objectives(rows[at]), combined, certified)
-    )
+    seen = _Seen(evidence, None, rows, np.zeros(len(rows), dtype=bool))
+    return Decision(rows, p_values, levels, certified, _choose(seen, combined, certified), aims=aimed)
 
 
 def _decide_by_mean(evidence: Evidence, rows: IntArray, delta: float) -> Decision:
     """Accept what looks good, without any test: no p-value, no guarantee."""
     accepted = np.asarray(evidence.excess(rows) < 0)
     untested = np.full((len(rows), len(evidence.tests)), np.nan)
-    chosen = _choose(lambda at: evidence.objectives(rows[at]), np.zeros(len(rows)), accepted)
+    seen = _Seen(evidence, None, rows, np.zeros(len(rows), dtype=bool))
+    chosen = _choose(seen, np.zeros(len(rows)), accepted)
     return Decision(rows, untested, np.full(len(rows), delta), accepted, chosen)
 
 
@@ -108,18 +111,38 @@ def _decide_with_net(plan: Plan, evidence: Evidence, everything: Evidence, path:
     p_values = in_net[rows]
     p_values[: len(tested)][~by_net[: len(tested)]] = along[~by_net[: len(tested)]]
     levels = np.where(by_net, level, path_delta)
+    chosen = _choose(_Seen(evidence, everything, rows, by_net), p_values.max(axis=1), certified[rows])
+    aimed = np.where(by_net, net_delta / m, path_delta)
+    return Decision(rows, p_values, levels, certified[rows], chosen, by_net, aimed)
 
-    def objectives(at: IntArray) -> FloatArray:
-        """As the arm that judged a setting saw them."""
-        found = np.empty((len(at), len(evidence.problem.objectives)))
-        for arm, seen in ((False, evidence), (True, everything)):
-            mine = by_net[at] == arm
-            found[mine] = seen.objectives(rows[at[mine]])
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """Tested settings as the arm that judged each of them saw them."""
+
+    evidence: Evidence
+    everything: Evidence | None
+    rows: IntArray
+    by_net: BoolArray
+
+    def objectives(self, at: IntArray) -> FloatArray:
+        """(positions, objectives)."""
+        found = np.empty((len(at), len(self.evidence.problem.objectives)))
+        for mine, evidence in self._arms(at):
+            found[mine] = evidence.objectives(self.rows[at[mine]])
         return found
 
-    return Decision(
-        rows, p_values, levels, certified[rows], _choose(objectives, p_values.max(axis=1), certified[rows]), by_net
-    )
+    def silence(self, at: IntArray) -> FloatArray:
+        """(positions,): the smaller, the more is answered; 0 where nothing is called so."""
+        found = np.zeros(len(at))
+        for mine, evidence in self._arms(at):
+            if "answered" in evidence.table.loss_names:
+                found[mine] = -evidence.table.means("answered", self.rows[at[mine]])[:, 0]
+        return found
+
+    def _arms(self, at: IntArray) -> list[tuple[BoolArray, Evidence]]:
+        arms = [(~self.by_net[at], self.evidence)]
+        return arms if self.everything is None else [*arms, (self.by_net[at], self.everything)]
 
 
 def _until_first_failure(
@@ -155,16 +178,18 @@ def _until_first_failure(
     return np.concatenate(found)
 
 
-def _choose(objectives: Callable[[IntArray], FloatArray], combined: FloatArray, certified: BoolArray) -> IntArray:
+def _choose(seen: _Seen, combined: FloatArray, certified: BoolArray) -> IntArray:
     """The certified settings that are non-dominated in the free objectives on test data, best first objective first.
 
-    With one free objective the best setting alone; among equals the one with the smallest p-value.
+    With one free objective the best setting alone. Of settings that are equal in every objective the one that answers most, if
+    there is a loss "answered": abstaining that costs nothing is still no gain. Then the one with the smallest p-value.
     """
     passed = np.flatnonzero(certified)
     if passed.size == 0:
         return passed
-    values = objectives(passed)
+    values = seen.objectives(passed)
     best = fronts.front(values)
-    order = np.lexsort((combined[passed[best]], *values[best].T[::-1]))
+    silence = seen.silence(passed[best]) if len(best) > 1 else np.zeros(1)
+    order = np.lexsort((combined[passed[best]], silence, *values[best].T[::-1]))
     chosen = passed[best[order]]
     return chosen[:1] if values.shape[1] == 1 else chosen

@@ -20,12 +20,12 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     """The limit that stood in the way at the most promising setting, how far it was, and how many examples would help."""
     if len(decision.rows) == 0:
         return {
-            "message": f"No setting was below the limits on the {plan.opt.n_examples} opt examples: none was tested."
+            "message": f"No setting was within the limits on the {plan.opt.n_examples} planning examples: none was tested."
         }
     if plan.by_mean:
         nearest = int(np.argmin(evidence.excess(decision.rows)))
         setting = evidence.table.config(int(decision.rows[nearest]))
-        return {"message": f"No setting had empirical risks below the limits; the nearest was {setting}."}
+        return {"message": f"No setting measured within the limits; the nearest was {setting}."}
     combined = decision.p_values.max(axis=1)
     # a fixed sequence stops at its first setting; elsewhere the setting that came nearest tells most
     reached = np.where(
@@ -41,23 +41,25 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     group = None if test.limit.per is None else evidence.table.group(test.limit.per).levels[worst]
     most = _MOST_BETS if test.p_value == "betting" else _MOST_EXAMPLES
     seen = 1.0 if not test.limit.padded else _share_seen(test, evidence, row, worst)
-    n_perfect = p_values.smallest_sample(lambda size: _perfect(test, size, seen, level), level, most)
-    n_same = None
+    if_perfect = p_values.smallest_sample(lambda size: _perfect(test, size, seen, level), level, most)
+    at_this_mean = None
     if n and mean < test.alpha:
         sequence = _sequence(test, evidence, row, worst)
-        n_same = p_values.smallest_sample(lambda size: _same(test, mean, sequence, size, level), level, _MOST_BETS)
+        at_this_mean = p_values.smallest_sample(
+            lambda size: _same(test, mean, sequence, size, level), level, _MOST_BETS
+        )
     found = {
         "limit": str(test.limit),
         "group": group,
         "setting": evidence.table.config(int(row[0])),
-        "n": n,
-        "risk": None if np.isnan(mean) else float(test.shown(np.array(mean))),
+        "examples": n,
+        "measured": None if np.isnan(mean) else float(test.shown(np.array(mean))),
         "p_value": float(by_group[worst]),
-        "level": level,
-        "n_perfect": n_perfect,
-        "n_at_this_risk": n_same,
+        "tested_at": level,
+        "examples_if_perfect": if_perfect,
+        "examples_at_this_mean": at_this_mean,
     }
-    message = _message(found, evidence.table.n_examples, mean, test.alpha)
+    message = _message(found, mean, test.alpha)
     return {**found, "message": message + _about_bounds(test, evidence)}
 
 
@@ -76,7 +78,7 @@ def _in_the_way(evidence: Evidence, row: IntArray, level: float) -> tuple[LimitT
 
 def _about_bounds(test: LimitTest, evidence: Evidence) -> str:
     """A hint when values use little of the range that the test has to allow for."""
-    if test.p_value == "binomial" or test.limit.quantile is not None:
+    if test.p_value == "binomial" or test.limit.quantile is not None or test.limit.drop_from is not None:
         return ""
     low, high = evidence.table.observed_range(test.limit.loss)
     if high - low > 0.25 * (test.high - test.low):
@@ -115,22 +117,23 @@ def _sequence(test: LimitTest, evidence: Evidence, row: Any, group: int) -> Floa
     return losses[0] if kept is None else losses[0][np.broadcast_to(kept, losses.shape)[0]]
 
 
-def _message(found: dict[str, Any], n_test: int, mean: float, alpha: float) -> str:
+def _message(found: dict[str, Any], mean: float, alpha: float) -> str:
     where = f" in group {found['group']!r}" if found["group"] is not None else ""
-    start = f"The limit '{found['limit']}'{where} failed at the first or nearest setting tested"
-    if found["n"] == 0:
-        least = f"; at least {found['n_perfect']} are needed" if found["n_perfect"] is not None else ""
-        return f"{start}: no test example speaks of it. Add examples of that kind{least}."
-    p_value = f"p-value {found['p_value']:.3g} against {found['level']:.3g}"
-    seen = f"{start}: {found['risk']:.4g} on {found['n']} examples, {p_value}."
-    if found["n_perfect"] is not None and found["n"] < found["n_perfect"]:
-        return f"{seen} Even a perfect setting needs at least {found['n_perfect']} such test examples."
-    if found["n_at_this_risk"] is not None:
-        factor = found["n_at_this_risk"] / found["n"]
-        return (
-            f"{seen} At this risk about {found['n_at_this_risk']} such examples would pass, "
-            f"{max(factor, 1.0):.2g} times as many as now."
-        )
+    start = f"The setting that came nearest missed '{found['limit']}'{where}"
+    examples, perfect, same = found["examples"], found["examples_if_perfect"], found["examples_at_this_mean"]
+    if examples == 0:
+        least = f"; at least {perfect:,} are needed" if perfect is not None else ""
+        return f"{start}: no testing example speaks of it. Add examples of that kind{least}."
+    seen = (
+        f"{start}: it measures {found['measured']:.4g} on {examples:,} testing examples, with a p-value of "
+        f"{found['p_value']:.3g} where at most {found['tested_at']:.3g} was needed."
+    )
+    if perfect is not None and examples < perfect:
+        return f"{seen} Even a perfect setting needs at least {perfect:,} such testing examples."
+    if same is not None:
+        factor = max(same / examples, 1.0)
+        return f"{seen} With this mean, about {same:,} such testing examples would pass, {factor:.2g} times as many as now."
     if mean >= alpha:
-        return f"{seen} The risk itself is not below the limit: loosen it or offer safer settings; more data will not help."
-    return f"{seen} The risk is too near to the limit for any feasible number of examples; loosen the limit."
+        advice = "loosen it or offer safer settings; more examples will not help."
+        return f"{seen} What was measured is not within the limit: {advice}"
+    return f"{seen} What was measured is too near to the limit for any feasible number of examples; loosen the limit."

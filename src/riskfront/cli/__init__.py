@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from riskfront.cli import adaptive, models, tables
+from riskfront.cli import adaptive, cascades, checks, logs, models, tables
 from riskfront.errors import EvaluationError, RiskfrontError
 from riskfront.version import __version__
 
@@ -42,6 +42,8 @@ def options(
 for command in (
     tables.calibrate,
     tables.verify,
+    checks.check,
+    cascades.cascade,
     tables.inspect,
     tables.trials,
     tables.frontier,
@@ -52,6 +54,7 @@ for command in (
     adaptive.accelerate,
 ):
     app.command()(command)
+app.command("import")(logs.import_)
 app.add_typer(adaptive.steps, name="transformers")
 
 

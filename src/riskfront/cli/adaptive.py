@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import riskfront as rf
-from riskfront.cli.adaptive_options import GridOptions, SearchOptions, TrainingOptions
+from riskfront.cli.adaptive_options import GridOptions, RowOptions, SearchOptions, TrainingOptions
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import Json, Out, Seed, must_be_writable, show
+from riskfront.cli.stopping import resumable
 from riskfront.errors import InvalidInputError
 from riskfront.reporting.terminal import make_console
 from riskfront.runtime.files import write_text
 
 if TYPE_CHECKING:
-    from riskfront.transformers import Plan, TextParts, Trained
+    from riskfront.transformers import AdaptiveClassifier, CascadeClassifier, Plan, TextParts, Trained
 
-Model = Annotated[str, typer.Option(help="Folder or hub name of an encoder of the BERT class.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="Folder or hub name of an encoder: BERT, RoBERTa, ELECTRA, DistilBERT, MPNet, ALBERT, DeBERTa-v3, "
+        "ModernBERT and their kin."
+    ),
+]
+Small = Annotated[
+    str,
+    typer.Option(help="A smaller encoder that answers first; the other one reads what it is not sure of: a cascade."),
+]
 Data = Annotated[str, typer.Option(help="Parquet or CSV with text (or text_a, text_b), label and perhaps split.")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for everything that is made; go on in it later.")]
 TrainRows = Annotated[int, typer.Option(min=0, help="Rows to train on; 0 for all.")]
-ValidationRows = Annotated[int, typer.Option(min=1, help="Rows to score heads and thresholds on.")]
-CalibrationRows = Annotated[int, typer.Option(min=0, help="Rows to calibrate on; 0 for all.")]
 Device = Annotated[str, typer.Option(help="Such as cuda; by default CUDA where there is one.")]
 
 steps = typer.Typer(help="The steps of accelerate, one by one.", no_args_is_help=True)
@@ -38,23 +47,28 @@ def accelerate(
     wanted: SearchOptions,
     how: TrainingOptions,
     thresholds: GridOptions,
+    rows: RowOptions,
     seed: Seed = 0,
     train_rows: TrainRows = 0,
-    validation_rows: ValidationRows = 1000,
-    calibration_rows: CalibrationRows = 0,
+    small: Small = "",
     device: Device = "",
     as_json: Json = False,
 ) -> int:
     """Make a text classifier faster with a bound on what it loses: train, trace, certify."""
     problem = wanted.problem(wanted.p_value)
-    from riskfront.transformers.acceleration import Plan, check_problem
+    from riskfront.transformers import Plan, accelerate_cascade
+    from riskfront.transformers import accelerate as accelerate_model
 
     grid = thresholds.grid()
-    check_problem(problem, grid)
-    rows = _rows(train_rows, validation_rows, calibration_rows)
-    plan = Plan(training=how.training(seed), rows=rows, grid=grid, seed=seed, **wanted.strategy())
-    trained, parts = _trained(model, data, out, plan, device, quiet=as_json)
-    return _certified(trained, parts, problem, out, plan, as_json)
+    plan = Plan(training=how.training(seed), grid=grid, seed=seed, **rows.plan(train_rows), **wanted.strategy())
+    options = {"device": device or None, **_told(as_json)}
+    found: Any
+    with resumable(out):
+        if small:
+            found = accelerate_cascade(small, model, data, problem, out, plan, **options)
+        else:
+            found = accelerate_model(model, data, problem, out, plan, **options)
+    return _shown(found, out, as_json)
 
 
 @steps.command()
@@ -64,17 +78,19 @@ def train(
     data: Data,
     out: Folder,
     how: TrainingOptions,
+    rows: RowOptions,
     seed: Seed = 0,
     train_rows: TrainRows = 0,
-    validation_rows: ValidationRows = 1000,
     device: Device = "",
 ) -> int:
     """Fine-tune, score heads, train exit heads and token predictors; finished steps are kept."""
-    from riskfront.transformers import AdaptiveClassifier, Plan
+    from riskfront.transformers import Plan, read_parts
+    from riskfront.transformers.acceleration import classifier_of, train_parts
 
-    plan = Plan(training=how.training(seed), rows=_rows(train_rows, validation_rows, 0), seed=seed)
-    trained, _ = _trained(model, data, out, plan, device, quiet=False)
-    AdaptiveClassifier(trained.network, trained.tokenizer, trained.classes, trained.max_length).save_pretrained(out)
+    plan = Plan(training=how.training(seed), seed=seed, **rows.plan(train_rows))
+    with resumable(out):
+        trained = train_parts(model, read_parts(data, plan), out, plan, device=device or None, say=_say)
+        classifier_of(trained).save_pretrained(out)
     make_console().print(f"Wrote {out}", markup=False, style="dim")
     return 0
 
@@ -86,21 +102,28 @@ def trace(
     data: Data,
     store: Annotated[str, typer.Option(help="Store to fill; then: riskfront calibrate STORE.")],
     thresholds: GridOptions,
+    rows: RowOptions,
     seed: Seed = 0,
-    validation_rows: ValidationRows = 1000,
-    calibration_rows: CalibrationRows = 0,
     device: Device = "",
 ) -> int:
     """Trace every setting of a trained classifier on the calibration rows, into a store of losses."""
+    from riskfront.stores.store import write_notes
     from riskfront.transformers import Plan
     from riskfront.transformers.acceleration import thresholds_of, trace_of
+    from riskfront.transformers.data.fresh import fresh_texts
 
-    plan = Plan(rows=_rows(0, validation_rows, calibration_rows), grid=thresholds.grid(), seed=seed)
+    plan = Plan(grid=thresholds.grid(), seed=seed, **rows.plan())
     trained, parts = _loaded(folder, data, plan, device)
-    space = thresholds_of(trained, parts.validation, plan).space
-    found = trace_of(trained, parts.calibration, folder, plan)
-    table = found.fill(store, space.grid(1))
-    make_console().print(f"{table.n_configs:,} settings x {table.n_examples:,} texts in {store}", markup=False)
+    fresh = fresh_texts(parts, trained.learnt, leave_out=plan.leave_out_repeats)
+    with resumable(store):
+        space = thresholds_of(trained, parts.validation, plan).space
+        found = trace_of(trained, fresh.texts, folder, plan)
+        write_notes(store, fresh.notes)
+        table = found.fill(store, space.grid(1))
+    console = make_console()
+    for note in fresh.notes:
+        console.print(f"Note: {note}", markup=False)
+    console.print(f"{table.n_configs:,} settings x {table.n_examples:,} texts in {store}", markup=False)
     return 0
 
 
@@ -111,22 +134,24 @@ def certify(
     data: Data,
     wanted: SearchOptions,
     thresholds: GridOptions,
+    rows: RowOptions,
     seed: Seed = 0,
-    validation_rows: ValidationRows = 1000,
-    calibration_rows: CalibrationRows = 0,
     device: Device = "",
     as_json: Json = False,
 ) -> int:
     """Find and certify the thresholds of a trained classifier."""
     problem = wanted.problem(wanted.p_value)
-    from riskfront.transformers.acceleration import Plan, check_problem
+    from riskfront.transformers import Plan
+    from riskfront.transformers import certify as certify_thresholds
+    from riskfront.transformers.acceleration import check_problem
 
     grid = thresholds.grid()
     check_problem(problem, grid)
-    rows = _rows(0, validation_rows, calibration_rows)
-    plan = Plan(rows=rows, grid=grid, seed=seed, **wanted.strategy())
+    plan = Plan(grid=grid, seed=seed, **rows.plan(), **wanted.strategy())
     trained, parts = _loaded(folder, data, plan, device)
-    return _certified(trained, parts, problem, folder, plan, as_json)
+    with resumable(folder):
+        found = certify_thresholds(trained, parts, problem, folder, plan, **_told(as_json))
+    return _shown(found, folder, as_json)
 
 
 @steps.command()
@@ -137,11 +162,12 @@ def predict(
     device: Device = "",
 ) -> int:
     """Classify texts at the certified setting, into a CSV file or onto the screen."""
-    from riskfront.transformers import AdaptiveClassifier, read_texts
+    from riskfront.transformers import read_texts
+    from riskfront.transformers.cascade.classifier import load_accelerated
 
     must_be_writable(out, inputs=[Path(data)])
     frame = read_texts(data)
-    classifier = AdaptiveClassifier.from_pretrained(folder, device=device or None)
+    classifier = load_accelerated(folder, device=device or None)
     if {"text_a", "text_b"} <= set(frame.columns):
         texts: Any = list(zip(frame["text_a"], frame["text_b"], strict=True))
     elif "text" in frame.columns:
@@ -156,64 +182,44 @@ def predict(
     return 0
 
 
-def _rows(train: int, validation: int, calibration: int) -> Any:
-    from riskfront.transformers import Rows
-
-    return Rows(train or None, validation, calibration or None)
-
-
-def _trained(model: str, data: str, out: Path, plan: Plan, device: str, *, quiet: bool) -> tuple[Trained, TextParts]:
-    from riskfront.transformers import read_parts
-    from riskfront.transformers import train as train_steps
-    from riskfront.transformers.acceleration import remember_split
-
-    parts = read_parts(data, plan)
-    say = _silent if quiet else _say
-    progress = False if quiet else None
-    folder = out / "training"
-    trained = train_steps(model, parts, folder, plan.training, device=device or None, say=say, progress=progress)
-    remember_split(out, plan)
-    return trained, parts
-
-
 def _loaded(folder: Path, data: str, plan: Plan, device: str) -> tuple[Trained, TextParts]:
-    from riskfront.transformers import AdaptiveClassifier, Trained, read_parts, read_texts
+    from riskfront.transformers import AdaptiveClassifier, Trained, read_parts
+    from riskfront.transformers.acceleration import declared
 
-    frame = read_texts(data)
-    parts = read_parts(frame, plan)
-    if "split" not in frame.columns:
-        _check_seed(folder, plan.seed)
+    parts = read_parts(data, plan, learning=False)
     found = AdaptiveClassifier.from_pretrained(folder, device=device or None)
     if set(found.classes) != set(parts.train.classes):
         raise InvalidInputError(
             f"the data must have the classes of the model, {list(found.classes)}; got {list(parts.train.classes)}."
         )
-    return Trained(found.network, found.classes, found.tokenizer, found.max_length), parts
+    learnt = declared(found.learnt, plan)
+    return Trained(found.network, found.classes, found.tokenizer, found.max_length, learnt), parts
 
 
-def _certified(trained: Trained, parts: TextParts, problem: rf.Problem, folder: Path, plan: Plan, as_json: bool) -> int:
-    from riskfront.transformers.acceleration import certify as certify_step
-
-    say = _silent if as_json else _say
-    found = certify_step(trained, parts, problem, folder, plan, say=say, progress=False if as_json else None)
+def _shown(found: AdaptiveClassifier | CascadeClassifier, folder: Path, as_json: bool) -> int:
     if found.certificate is None:
         return 1
-    show(found.certificate, as_json, written=[folder])
+    from riskfront.transformers.gain import Gain
+
+    gain = Gain.load(folder)
+    if as_json:
+        print(
+            json.dumps({**found.certificate.to_dict(), "gain": None if gain is None else asdict(gain)}, allow_nan=False)
+        )
+    else:
+        if gain is not None:
+            make_console().print(
+                gain.sentence(found.certificate.problem, found.certificate.delta_of_all_looks),
+                markup=False,
+                style="bold",
+            )
+        show(found.certificate, as_json, written=[folder])
     return 0 if found.certificate and found.certificate.guaranteed else 1
 
 
-def _check_seed(folder: Path, seed: int) -> None:
-    """Another seed draws other rows: the model would be calibrated on what it learnt from, and the guarantee be void."""
-    from riskfront.transformers.acceleration import SPLIT
-
-    try:
-        trained_with = json.loads((folder / SPLIT).read_text(encoding="utf-8"))["seed"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    if trained_with != seed:
-        raise InvalidInputError(
-            f"--seed must be that of training, {trained_with}, so that no row learnt from is used to calibrate; got {seed}."
-        )
+def _told(as_json: bool) -> dict[str, Any]:
+    """Whether to say what is being done: not where machines read."""
+    return {"say": _silent, "progress": False} if as_json else {"say": _say}
 
 
 def _say(line: str) -> None:

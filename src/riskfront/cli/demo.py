@@ -25,7 +25,7 @@ from riskfront.experiments import repeated_splits
 from riskfront.losses.table import LossTable
 from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
-from riskfront.reporting.terminal import grid, show_certificate
+from riskfront.reporting.terminal import show_certificate, show_grid
 from riskfront.verification.verification import verify
 
 TRAIN, CALIBRATION = 450, 950
@@ -136,7 +136,7 @@ def _show_held_out(console: Console, certificate: Certificate, fresh: LossTable)
                 float(fresh.means(objective.term, row)[0, 0]),
             ]
         )
-    console.print(grid(f"\nChecked on {fresh.n_examples} held-out images", ["", "test data", "held out"], rows))
+    show_grid(console, f"\nChecked on {fresh.n_examples} held-out images", ["", "testing", "held out"], rows)
 
 
 def _show_comparison(console: Console, table: LossTable) -> None:
@@ -144,7 +144,7 @@ def _show_comparison(console: Console, table: LossTable) -> None:
     limits = [Limit("error", at_most=0.02, given="answered"), Limit("abstained", at_most=0.05)]
     problem = Problem(limits, minimize=["cost"], delta=PROBLEM.delta)
     methods = ("alpha-constrained", "pareto-testing")
-    results = repeated_splits.run(table, problem, methods=methods, trials=200, calibration=CALIBRATION, replace=True)
+    results = repeated_splits.run(table, problem, methods=methods, trials=200, calibration=CALIBRATION)
     broken = 100 * results.groupby("method")["violated"].mean()
     console.print(
         f"Why not just pick the cheapest setting with good scores? Asked for {limits[0]} and {limits[1]} on 200 random draws "

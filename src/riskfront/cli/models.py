@@ -18,8 +18,8 @@ import riskfront as rf
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import (
     Json,
-    MethodName,
     Out,
+    PlanningMethodName,
     ProblemOptions,
     PValue,
     Seed,
@@ -39,7 +39,7 @@ TaskFile = Annotated[
     ),
 ]
 SpaceFile = Annotated[Path | None, typer.Option("--space", help="TOML file of a space, instead of the task's own.")]
-BoundsOption = Annotated[list[str], typer.Option("--bounds", help="Range of a loss, as 'gain=-1,1'.")]
+BoundsOption = Annotated[list[str], typer.Option("--bounds", help="Range of an outcome, as 'gain=-1,1'.")]
 Jobs = Annotated[int, typer.Option("--n-jobs", help="Settings evaluated at a time.")]
 SkipErrors = Annotated[bool, typer.Option("--skip-errors", help="Leave out settings at which losses fails.")]
 _BLIND = ("random", "grid")  # strategies that never look at a loss
@@ -67,7 +67,7 @@ def tune(
             help="Settings to evaluate while searching; by default 200, or all of a small space that is quick."
         ),
     ] = None,
-    method: MethodName = "pareto-testing",
+    method: PlanningMethodName = "pareto-testing",
     p_value: PValue = "auto",
     seed: Seed = 0,
     n_jobs: Jobs = 1,
@@ -83,7 +83,7 @@ def tune(
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Search settings of a model on one part of its examples, certify on the other."""
+    """Search settings of a model on planning examples, certify on testing examples."""
     given = _Task.load(task, space, bounds)
     must_be_writable(out, report, inputs=[given.path])
     problem = wanted.problem(p_value)
@@ -126,7 +126,7 @@ def evaluate(
     bounds: BoundsOption = [],  # noqa: B006
     skip_errors: SkipErrors = False,
 ) -> int:
-    """Fill a store with the losses of many settings; then: riskfront calibrate STORE."""
+    """Fill a store with the outcomes of many settings; then: riskfront calibrate STORE."""
     if search not in _BLIND:
         raise InvalidInputError(
             f"evaluate must choose its settings without a look at losses, by --search random or grid; got {search!r}. It runs "

@@ -23,13 +23,27 @@ from riskfront.statistics.p_values import NAMES
 TableFile = Annotated[
     str,
     typer.Argument(
-        help="Losses: long Parquet or CSV (a row a setting and example), a saved table, or the folder or URL of a store."
+        help="Outcomes: long Parquet or CSV (a row a setting and example), a saved table, or the folder or URL of a store."
     ),
 ]
-Goals = Annotated[list[str], typer.Option(help="A free objective; repeat or separate by commas.")]
+Goals = Annotated[
+    list[str],
+    typer.Option(help="A free objective, such as 'cost' or 'cost given answered'; repeat or separate by commas."),
+]
 MethodName = Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")]
+PlanningMethodName = Annotated[
+    str, typer.Option(help=f"One of: {', '.join(name for name, kind in METHODS.items() if kind().opt_fraction > 0)}.")
+]
+ChooseOption = Annotated[
+    str,
+    typer.Option(
+        "--choose",
+        help="Which of several chosen settings to use: the best in one objective, as 'answered', or the first that was "
+        "measured to meet a condition, as 'answered >= 0.9'.",
+    ),
+]
 PValue = Annotated[str, typer.Option("--p-value", help=f"One of: {', '.join(NAMES)}.")]
-Seed = Annotated[int, typer.Option(help="Of the random split.")]
+Seed = Annotated[int, typer.Option(help="Of the random split into planning and testing examples.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Out = Annotated[Path | None, typer.Option(help="File to write.")]
 
@@ -44,13 +58,22 @@ class ProblemOptions:
     ]
     minimize: Goals = field(default_factory=list)
     maximize: Goals = field(default_factory=list)
-    delta: Annotated[float, typer.Option(help="Probability with which some limit may be broken.")] = 0.1
+    delta: Annotated[float, typer.Option(help="Share of runs that may certify a setting that breaks a limit.")] = 0.1
+    reference: Annotated[
+        str, typer.Option("--reference", help="Setting that 'score drop <= 0.02' compares with: 'full', 'model=gpt-4'.")
+    ] = ""
 
     def problem(self, p_value: str = "auto") -> rf.Problem:
+        limits = [rf.Limit.parse(text, p_value=p_value, reference=self.reference or None) for text in self.limit]
+        if self.reference and all(limit.drop_from is None for limit in limits):
+            raise InvalidInputError(
+                f"--reference is what a limit such as 'score drop <= 0.02' compares with; no limit here does. "
+                f"Limits: {', '.join(map(str, limits))}."
+            )
         return rf.Problem(
-            [rf.Limit.parse(text, p_value=p_value) for text in self.limit],
-            [name for text in self.minimize for name in parse_names(text)],
-            [name for text in self.maximize for name in parse_names(text)],
+            limits,
+            [rf.Objective.parse(name) for text in self.minimize for name in parse_names(text)],
+            [rf.Objective.parse(name) for text in self.maximize for name in parse_names(text)],
             self.delta,
         )
 
@@ -62,7 +85,9 @@ class LayoutOptions:
     config_columns: Annotated[
         str, typer.Option("--config-columns", help="Columns of the settings, separated by commas.")
     ] = ""
-    example_column: Annotated[str, typer.Option("--example-column", help="Column that names the examples.")] = ""
+    example_column: Annotated[
+        str, typer.Option("--example-column", help="Column that names the examples, or several: subset,sample.")
+    ] = ""
     group_columns: Annotated[str, typer.Option("--group-columns", help="Columns with a group of each example.")] = ""
 
     def layout(self) -> Layout:
@@ -74,18 +99,48 @@ class LayoutOptions:
 class TableOptions(LayoutOptions):
     """What the columns mean, and what kinds of losses they hold."""
 
-    bounds: Annotated[list[str], typer.Option("--bounds", help="Range of a loss, as 'gain=-1,1'.")] = field(
+    bounds: Annotated[list[str], typer.Option("--bounds", help="Range of an outcome, as 'gain=-1,1'.")] = field(
         default_factory=list
     )
-    binary: Annotated[str, typer.Option(help="Loss columns to declare 0/1 although stored as decimals.")] = ""
+    binary: Annotated[str, typer.Option(help="Outcome columns to declare 0/1 although stored as decimals.")] = ""
+    where: Annotated[
+        list[str], typer.Option("--where", help="Rows that count: 'task == mbpp', 'bits <= 8', 'task in a, b'.")
+    ] = field(default_factory=list)
+    wide: Annotated[bool, typer.Option("--wide", help="One row an example and one column a setting.")] = False
+    settings: Annotated[
+        str,
+        typer.Option("--settings", help="File with a row a setting, for a wide table; its numbers may be objectives."),
+    ] = ""
 
     def read(self, path: str, problem: rf.Problem | None, *, quiet: bool) -> rf.LossTable:
         """The table, with a statement of what was detected."""
         declared, binary = parse_bounds(self.bounds), parse_names(self.binary)
-        table, found = read_table(path, problem, self.layout(), declared, binary)
+        found: Layout | None
+        if self.wide:
+            table, found = self._read_wide(path, problem, declared, binary)
+        else:
+            if self.settings:
+                raise InvalidInputError("--settings describes the columns of a wide table; add --wide.")
+            table, found = read_table(path, problem, self.layout(), declared, binary, self.where)
         if not quiet:
             _say_what_was_read(path, table, found, problem)
         return table
+
+    def _read_wide(
+        self, path: str, problem: rf.Problem | None, bounds: dict[str, tuple[float, float]], binary: list[str]
+    ) -> tuple[rf.LossTable, Layout]:
+        if self.config_columns:
+            raise InvalidInputError("a wide table has one column a setting; --config-columns is for long tables.")
+        return rf.read_wide(
+            path,
+            problem,
+            example_column=self.example_column or None,
+            settings=self.settings or None,
+            group_columns=parse_names(self.group_columns),
+            bounds=bounds,
+            binary=binary,
+            where=self.where,
+        )
 
 
 def _say_what_was_read(path: str, table: rf.LossTable, found: Layout | None, problem: rf.Problem | None) -> None:
@@ -96,6 +151,8 @@ def _say_what_was_read(path: str, table: rf.LossTable, found: Layout | None, pro
     if found is not None:
         console.print(f"columns: {found}", markup=False, style="dim")
     for name in problem.losses if problem else ():
+        if name not in table.loss_names:
+            continue
         if not table.is_binary(name) and table.looks_binary(name):
             console.print(
                 f"hint: can '{name}' only ever be 0 or 1? Then --binary {shlex.quote(name)} allows the exact test.",

@@ -1,4 +1,4 @@
-"""Commands for people who have a table of losses: calibrate, verify, inspect, trials, frontier, report."""
+"""Commands for people who have a table of outcomes: calibrate, verify, inspect, trials, frontier, report."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import typer
 
 import riskfront as rf
 from riskfront.calibration.certificate import NEVER_GUARANTEED
+from riskfront.calibration.choice import choose as choose_setting
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import (
+    ChooseOption,
     Json,
     LayoutOptions,
     MethodName,
@@ -30,9 +32,11 @@ from riskfront.cli.options import (
     show,
 )
 from riskfront.methods import METHODS
-from riskfront.reading.sources import is_store
+from riskfront.reading.sources import is_store, notes_of
 from riskfront.reporting.terminal import make_console, show_frame, show_table
+from riskfront.reporting.trial_table import trial_table, trial_words
 from riskfront.runtime import files
+from riskfront.verification.verification import differences
 
 
 @grouped
@@ -46,6 +50,7 @@ def calibrate(
     out: Out = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     alphas: Annotated[str, typer.Option(help="Other numbers for the first limit, for the frontier on the page.")] = "",
+    choose: ChooseOption = "",
     as_json: Json = False,
 ) -> int:
     """Find a setting for which all limits hold together, with proof."""
@@ -53,7 +58,8 @@ def calibrate(
     problem = wanted.problem(p_value)
     losses = columns.read(table, problem, quiet=as_json)
     certificate = rf.calibrate(losses, problem, method=method, seed=seed)
-    certificate = replace(certificate, source=asdict(columns))
+    certificate = replace(certificate, source=asdict(columns), notes=notes_of(table))
+    certificate = choose_setting(certificate, choose)
     if out is not None:
         certificate.save(out)
     if report is not None:
@@ -73,6 +79,10 @@ def verify(
 ) -> int:
     """Recompute a certificate from the data and say whether it matches."""
     claimed = rf.Certificate.load(certificate)
+    if (Path(table) / "adaptive.json").is_file():  # the folder of accelerate
+        from riskfront.transformers.recomputing import recompute
+
+        return _say(differences(recompute(claimed, table), claimed), as_json)
     if is_store(table):  # of evaluate, or of tune
         return _say(rf.verify(claimed, table), as_json)
     was = claimed.source or {}  # read the table as it was read then, unless told otherwise
@@ -123,13 +133,16 @@ def trials(
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(METHODS),
     p_values: Annotated[str, typer.Option("--p-values", help="p-values to compare, separated by commas.")] = "auto",
     alphas: Annotated[str, typer.Option(help="Numbers for the first limit, separated by commas.")] = "",
-    trials: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 100,
+    trials: Annotated[int, typer.Option(min=1, help="How often to draw examples and calibrate.")] = 100,
     calibration: Annotated[float, typer.Option(help="Calibration examples: a number, or a share below 1.")] = 0.5,
+    held_out: Annotated[
+        bool, typer.Option("--held-out", help="Split the table instead, and look at the examples that are left.")
+    ] = False,
     seed: Seed = 0,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
-    """Calibrate on many random splits and see how each method does on the rest."""
+    """Calibrate many times on examples drawn from the table, and see how often each method truly breaks a limit."""
     must_be_writable(out, inputs=[table])
     problem = wanted.problem()
     losses = columns.read(table, problem, quiet=as_json)
@@ -141,6 +154,7 @@ def trials(
         alphas=[parse_number(alpha, "--alphas") for alpha in parse_names(alphas)] or None,
         trials=trials,
         calibration=calibration if calibration < 1 else int(calibration),
+        held_out=held_out,
         seed=seed,
     )
     if out is not None:
@@ -150,26 +164,10 @@ def trials(
     if as_json:
         print(summary.to_json(orient="records"))
     else:
-        names = [
-            "method",
-            "p_value",
-            "alpha",
-            *problem.limit_names,
-            *(o.name for o in problem.objectives),
-            "violated",
-            "certified_something",
-        ]
-        shown = summary[list(dict.fromkeys(names))].dropna(axis=1, how="all")
-        unguarded = [name for name in shown["method"] if str(name).split(" ")[0] in NEVER_GUARANTEED]
-        shown = shown.rename(columns={"certified_something": "certified"})
         console = make_console()
-        show_frame(console, f"Means over {trials} random splits, on held-out data", shown)
-        console.print(
-            f"certified: share of splits with a certified setting; risks and objectives are means over those alone.\n"
-            f"violated: share of all splits in which the chosen setting breaks a limit on held-out data; "
-            f"{problem.delta:g} is allowed.",
-            markup=False,
-        )
+        show_frame(console, *trial_table(summary, problem))
+        console.print(trial_words(summary, problem), markup=False)
+        unguarded = [name for name in summary["method"] if str(name).split(" ")[0] in NEVER_GUARANTEED]
         if unguarded:
             console.print(f"NO GUARANTEE: {', '.join(dict.fromkeys(unguarded))}.", style="bold red")
     return 0
@@ -187,7 +185,7 @@ def frontier(
     out: Out = None,
     as_json: Json = False,
 ) -> int:
-    """The certified settings for a whole list of limits (each alpha by itself)."""
+    """The certified settings for a whole list of limits, each by itself."""
     must_be_writable(out, inputs=[table])
     problem = wanted.problem(p_value)
     losses = columns.read(table, problem, quiet=as_json)
@@ -202,9 +200,15 @@ def frontier(
         console = make_console()
         if method in NEVER_GUARANTEED:
             console.print(f"NO GUARANTEE: {method} does not control any error probability.", style="bold red")
-        show_frame(console, "Calibrated frontier", found.drop(columns=["p_value", "level"], errors="ignore"))
+        words = {
+            "alpha": f"limit on {problem.limits[0].name}",
+            "n_certified": "certified settings",
+            "n_picked": "picked from (no guarantee)",
+        }
+        shown = found.drop(columns=["p_value", "tested_at"], errors="ignore").rename(columns=words)
+        show_frame(console, "Calibrated frontier: the best settings for each limit", shown)
         console.print("Each row stands by itself: fix the limit before looking, not after.", markup=False)
-    return 0 if (found["n_certified"] > 0).any() else 1
+    return 0 if "n_certified" in found and (found["n_certified"] > 0).any() else 1  # a method may only pick
 
 
 def report(

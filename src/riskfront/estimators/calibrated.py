@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import NotFittedError
@@ -15,7 +17,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from riskfront.arrays import Array
+from riskfront.arrays import Array, IntArray
 from riskfront.calibration.calibration import calibrate
 from riskfront.calibration.certificate import Certificate
 from riskfront.errors import InvalidInputError, NotCertifiedWarning
@@ -123,7 +125,9 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
             raise InvalidInputError(f"train_fraction must lie in (0, 1); got {fraction!r}.")
         # not stratified: the examples that calibrate must be independent draws
         codes = [group.codes for group in groups.values()]
-        parts = train_test_split(X, *([] if y is None else [y]), *codes, train_size=fraction, random_state=seed % 2**32)
+        parts = train_test_split(
+            X, *([] if y is None else [y]), *codes, train_size=fraction, random_state=_drawn(seed, y, codes)
+        )
         train, rest = parts[::2], parts[1::2]
         model = clone(self.estimator).fit(train[0], None if y is None else train[1])
         of_rest = zip(groups.items(), rest[1 if y is None else 2 :], strict=True)
@@ -176,3 +180,11 @@ def refuse(metadata: Mapping[str, Any]) -> None:
         )
     if metadata:
         raise InvalidInputError(f"fit takes X, y and groups; got {', '.join(map(repr, metadata))} too.")
+
+
+def _drawn(seed: int, y: Any, codes: list[IntArray]) -> int:
+    """A seed from the seed and the labels: examples may be sorted, and one seed draws the same positions from every file."""
+    digest = hashlib.sha256(f"{seed}".encode())
+    for labels in codes if y is None else [np.unique(y, return_inverse=True)[1], *codes]:
+        digest.update(np.ascontiguousarray(labels, dtype=np.int64).tobytes())
+    return int.from_bytes(digest.digest()[:4], "big")

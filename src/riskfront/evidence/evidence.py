@@ -91,12 +91,14 @@ class LimitTest:
         if limit.quantile is not None:
             return cls(limit, 0.0, 1.0, 1 - limit.quantile, "binomial", delta, stakes)
         low, high = table.bounds(limit.loss)
+        if limit.drop_from is not None:  # of values in [low, high]
+            low, high = low - high, high - low
         if not low < limit.value < high:
             raise InvalidInputError(
                 f"the limit on '{limit.loss}' must lie strictly between its bounds ({low:g}, {high:g}); got {limit.value:g}."
             )
         above = limit.value - low if limit.at_least is None else high - limit.value
-        countable = table.is_binary(limit.loss) and (low, high) == (0, 1) and not limit.padded
+        countable = table.is_binary(limit.loss) and (low, high) == (0, 1) and not limit.padded and not limit.drop_from
         p_value = limit.p_value if limit.p_value != "auto" else "binomial" if countable else "betting"
         if p_value == "binomial" and not countable:
             hint = " It holds only 0 and 1: store it as booleans or integers." if table.looks_binary(limit.loss) else ""
@@ -143,7 +145,14 @@ class LimitTest:
         return np.asarray(worst)
 
     def p_values(self, table: LossTable, rows: IntArray, aims: FloatArray | None = None) -> FloatArray:
-        """(rows, groups). 1 wherever the measured mean is above the limit, whatever a bet had won before its last losses."""
+        """(rows, groups). 1 wherever the measured mean is above the limit, whatever a bet had won before its last losses. A
+        reference needs no test against itself: its drop is 0 by definition, whatever the data."""
+        if self.limit.drop_from is None or not self.limit.holds_for_reference:
+            return self._tested(table, rows, aims)
+        itself = rows == table.reference(self.limit.drop_from)
+        return np.where(itself[:, None], 0.0, self._tested(table, rows, aims))
+
+    def _tested(self, table: LossTable, rows: IntArray, aims: FloatArray | None) -> FloatArray:
         if self.p_value != "betting":
             sums = self.sums(table, rows)
             found = p_values.of_sums(self.p_value, sums.total, sums.n, self.alpha)
@@ -187,10 +196,15 @@ class LimitTest:
         return found
 
     def upper_bounds(self, table: LossTable, rows: IntArray, levels: FloatArray) -> FloatArray:
-        """(rows, groups): an alpha that the mean badness exceeds with probability at most ``levels``, (rows,).
+        """(rows, groups): the smallest alpha that the same losses would have passed at ``levels``, (rows,), as badness; never
+        below what was measured."""
+        found = self._inverted(table, rows, levels)
+        if self.limit.drop_from is None:
+            return found
+        nothing = (0.0 - self.low if self.limit.at_least is None else self.high) / (self.high - self.low)
+        return np.where((rows == table.reference(self.limit.drop_from))[:, None], nothing, found)
 
-        The smallest alpha that the same losses would have passed at that level. Never below what was measured.
-        """
+    def _inverted(self, table: LossTable, rows: IntArray, levels: FloatArray) -> FloatArray:
         sums = self.sums(table, rows)
         means = np.nan_to_num(sums.means(), nan=1.0)
         if self.p_value == "binomial":

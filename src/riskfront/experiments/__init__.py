@@ -1,3 +1,3 @@
-"""Comparing methods: ``repeated_splits`` runs them over hundreds of random splits of one table and judges what they
-return.
+"""Comparing methods: ``repeated_splits`` calibrates hundreds of times on examples drawn from one table, ``verdicts`` say
+whether a limit was broken, ``intervals`` how sure a share of trials is.
 """

@@ -1,8 +1,12 @@
-"""Repeated random splits: how often each method breaks a limit, and how good its settings are.
+"""Calibrating again and again: how often each method breaks a limit, and how good its settings are.
 
-Each trial draws calibration examples and holds out the rest. Every method sees the same calibration examples in the same
-order and splits them by its own ``opt_fraction``. Sums over all settings are computed for all trials together, by one matrix
-product for each loss, and are shared by all methods and alphas that use the same part.
+The table is the population. Each trial draws calibration examples from it, with replacement, and does with them what
+``calibrate`` does. The true risks are the means of the whole table, so whether a limit was broken is known exactly. With
+``held_out`` a trial splits the table instead and looks at the examples that are left, which tell the truth only up to
+their noise; the columns are then called by other names.
+
+Every method sees the same calibration examples. Sums over all settings are computed for all trials together, by one
+matrix product for each loss, and are shared by all methods and alphas that use the same part.
 """
 
 from __future__ import annotations
@@ -11,13 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from riskfront.arrays import IntArray
 from riskfront.calibration.decision import Decision, decide
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
+from riskfront.experiments.intervals import wilson
+from riskfront.experiments.verdicts import by_held_out, by_population
+from riskfront.losses.splits import split_examples
 from riskfront.losses.sums import SINGLE_THREADED
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import is_number
@@ -38,10 +44,10 @@ def run(
     p_values: Sequence[str] = ("as given",),
     trials: int = 100,
     calibration: int | float = 0.5,
-    replace: bool = False,
+    held_out: bool = False,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Calibrate again and again on random parts of a table, and look at the rest.
+    """Calibrate again and again on examples drawn from a table, and say how often a limit was truly broken.
 
     Args:
         table: losses of all settings on all examples: a LossTable, a LossStore, or the path of a file or store.
@@ -49,24 +55,28 @@ def run(
         methods: methods or their names.
         alphas: numbers for the first limit, or tuples with one for each limit; by default those of the problem.
         p_values: p-values to use in every limit, each a run of its own; by default those of the problem.
-        trials: number of random splits.
-        calibration: how many examples to calibrate on, or which share of them.
-        replace: draw the calibration examples with replacement and judge on the whole table. The table is then the exact
-            population: every true risk is known, and the violation rate has no noise from held-out data.
-        seed: of the splits.
+        trials: how often to draw and calibrate.
+        calibration: how many examples to calibrate on, or a share: as many as that share of the table.
+        held_out: split the table at random instead, calibrate on one part and look at the other.
+        seed: of the draws.
 
     Returns:
-        One row for each method, p-value, alpha and trial. Risks and objectives are those of the best chosen setting on
-        held-out data, nan when nothing was certified. ``violated``: whether that setting breaks a limit there (never when
-        nothing was certified). ``any_violated``: whether any certified setting does; of many settings some will by the noise of
-        held-out data alone, so read it with ``replace=True``, where it is the exact event that delta bounds.
+        One row for each method, p-value, alpha and trial. Risks and objectives are those of the best chosen setting in the
+        whole table, nan when nothing was certified. ``violated``: whether that setting breaks a limit; ``any_violated``:
+        whether any certified setting does, the event that delta bounds. Neither has any noise: the examples are independent
+        draws from the table, and its means are their true risks.
+
+        With ``held_out``, risks and objectives are those on the held-out examples, and two other columns take their place.
+        ``held_out_above``: whether the setting measures above a limit there. A setting that keeps its limits often does, by the
+        noise of the held-out examples, so its mean says nothing about delta. ``held_out_shown``: whether the held-out
+        examples show, by a test at level .05, that the setting breaks a limit.
     """
     if not methods or (alphas is not None and len(alphas) == 0) or not p_values or trials < 1:
         raise InvalidInputError(
             "an experiment must have at least one method, alpha, p-value and trial; got none of one of them."
         )
     table = as_table(table, problem)
-    size = _calibration_size(table, calibration, replace)
+    size = _calibration_size(table, calibration, held_out)
     planners = [settled(make_method(method), table, size) for method in methods]
     labels = _labels(planners)
     problems = [
@@ -78,23 +88,31 @@ def run(
     with SINGLE_THREADED:
         for start in range(0, trials, _BATCH):
             numbers = range(start, min(start + _BATCH, trials))
-            for trial, parts in zip(numbers, _draw(table, numbers, size, planners, replace, seed), strict=True):
+            for trial, parts in zip(numbers, _draw(table, numbers, size, planners, held_out, seed), strict=True):
                 for p_value, alpha, variant in problems:
                     shown = alpha if alpha is None or isinstance(alpha, float | int) else tuple(alpha)
                     about = {"p_value": p_value, "alpha": shown, "trial": trial}
-                    found = _outcomes(parts, variant, planners)
+                    found = _outcomes(parts, variant, planners, held_out)
                     rows += [{"method": label, **about, **row} for label, row in zip(labels, found, strict=True)]
     return pd.DataFrame(rows)
 
 
 def summarize(results: pd.DataFrame) -> pd.DataFrame:
-    """Means over trials of what ``run`` returned: violation rate, share of trials with a certificate, risks, objectives."""
+    """Means over trials of what ``run`` returned.
+
+    ``violated`` is a share of all trials, ``violated_low`` to ``violated_high`` its 95 % interval, for a finite number of
+    trials is a sample too. ``certified_something`` is the share of trials with a certified setting (a picked one, for
+    methods without a guarantee); risks and objectives are means over those trials only.
+    """
     keys = ["method", "p_value", "alpha"]
     numbers = results.drop(columns="trial").copy()
     numbers["certified_something"] = numbers["n_certified"] > 0
     order = {name: position for position, name in enumerate(dict.fromkeys(results["method"]))}
-    # risks and objectives are means over the trials with a certificate only: read them next to certified_something
-    means = numbers.groupby(keys, sort=False, dropna=False).mean().reset_index()
+    groups = numbers.groupby(keys, sort=False, dropna=False)
+    means = groups.mean().assign(trials=groups.size()).reset_index()
+    if "violated" in means:
+        low, high = wilson(means["violated"].to_numpy(dtype=float), means["trials"].to_numpy(dtype=float))
+        means = means.assign(violated_low=low, violated_high=high)
     return means.sort_values("method", key=lambda names: names.map(order), kind="stable", ignore_index=True)
 
 
@@ -126,31 +144,34 @@ class _Trial:
         return self._whole.setdefault(method.opt_fraction, opt.joined_with(test))
 
 
+def calibration_examples(
+    n_examples: int, size: int, trial: int, held_out: bool = False, seed: int = 0
+) -> tuple[IntArray, IntArray]:
+    """The examples that a trial calibrates on, and those it holds out: none when it draws with replacement."""
+    random = np.random.default_rng([_STREAM, seed, trial])
+    if not held_out:
+        return random.integers(0, n_examples, size), np.empty(0, dtype=np.int64)
+    order = random.permutation(n_examples)
+    return order[:size], order[size:]
+
+
 def _draw(
-    table: LossTable, trials: range, size: int, planners: Sequence[Method], replace: bool, seed: int
+    table: LossTable, trials: range, size: int, planners: Sequence[Method], held_out: bool, seed: int
 ) -> Iterator[_Trial]:
-    samples: list[IntArray] = []
-    rests: list[npt.ArrayLike] = []
-    for trial in trials:
-        random = np.random.default_rng([_STREAM, seed, trial])
-        if replace:
-            samples.append(random.integers(0, table.n_examples, size))
-        else:
-            order = random.permutation(table.n_examples)
-            samples.append(order[:size])
-            rests.append(order[size:])
-    judges = table.batch(rests) if rests else [table] * len(trials)
+    drawn = [calibration_examples(table.n_examples, size, trial, held_out, seed) for trial in trials]
+    judges = table.batch([rest for _, rest in drawn]) if held_out else [table] * len(trials)
     halves = {}
     for fraction in {planner.opt_fraction for planner in planners}:
-        cut = round(fraction * size)
-        cut = min(max(cut, 1), size - 1) if fraction > 0 else 0
-        opts = table.batch([sample[:cut] for sample in samples])
-        halves[fraction] = (opts, table.batch([sample[cut:] for sample in samples]))
+        # the split that calibrate makes of these examples with the number of the trial as its seed
+        cuts = [split_examples(size, fraction, trial) for trial in trials]
+        pairs = list(zip(drawn, cuts, strict=True))
+        opts = table.batch([sample[opt] for (sample, _), (opt, _) in pairs])
+        halves[fraction] = (opts, table.batch([sample[test] for (sample, _), (_, test) in pairs]))
     for index in range(len(trials)):
         yield _Trial({fraction: (opt[index], test[index]) for fraction, (opt, test) in halves.items()}, judges[index])
 
 
-def _outcomes(parts: _Trial, problem: Problem, planners: Sequence[Method]) -> Iterator[dict[str, Any]]:
+def _outcomes(parts: _Trial, problem: Problem, planners: Sequence[Method], held_out: bool) -> Iterator[dict[str, Any]]:
     """What each method does in one trial."""
     judge = Evidence(problem, parts.judge)
     for planner in planners:
@@ -159,27 +180,24 @@ def _outcomes(parts: _Trial, problem: Problem, planners: Sequence[Method]) -> It
         for term in problem.terms:  # one read of the planned settings serves every alpha
             LossTable.read_together([test, parts.judge], term, plan.rows)
         net = Evidence(problem, parts.everything(planner)) if plan.net > 0 else None
-        yield _judged(decide(plan, Evidence(problem, test), net), judge)
+        yield _judged(decide(plan, Evidence(problem, test), net), judge, held_out)
 
 
-def _judged(decision: Decision, judge: Evidence) -> dict[str, Any]:
-    """What the held-out data say about the certified and the chosen settings."""
+def _judged(decision: Decision, judge: Evidence, held_out: bool) -> dict[str, Any]:
+    """What the whole table, or the held-out part of it, says about the certified and the chosen settings."""
     certified = decision.rows[decision.certified]
-    names = [*judge.problem.limit_names, *(objective.name for objective in judge.problem.objectives)]
     found: dict[str, Any] = {
         "n_tested": len(decision.rows),
         "n_certified": len(certified),
         "n_chosen": len(decision.chosen),
     }
-    if len(certified) == 0:
-        return found | {"violated": False, "any_violated": False} | dict.fromkeys(names, np.nan)
     best = decision.rows[decision.chosen[:1]]
-    means = [test.worst_mean(judge.table, certified) for test in judge.tests]
-    broken = np.any([mean > test.alpha + 1e-12 for mean, test in zip(means, judge.tests, strict=True)], axis=0)
-    at = int(np.argmax(certified == best[0]))
-    found |= {"violated": bool(broken[at]), "any_violated": bool(broken.any())}
-    for name, test, mean in zip(judge.problem.limit_names, judge.tests, means, strict=True):
-        found[name] = float(test.shown(mean[at]))
+    found |= by_held_out(judge, best) if held_out else by_population(judge, certified, best)
+    if len(best) == 0:
+        names = [*judge.problem.limit_names, *(objective.name for objective in judge.problem.objectives)]
+        return found | dict.fromkeys(names, np.nan)
+    for name, test in zip(judge.problem.limit_names, judge.tests, strict=True):
+        found[name] = float(test.shown(test.worst_mean(judge.table, best))[0])
     for objective, value in zip(judge.problem.objectives, judge.objectives(best)[0], strict=True):
         found[objective.name] = float(-value if objective.maximize else value) if np.isfinite(value) else np.nan
     return found
@@ -190,14 +208,13 @@ def _variant(problem: Problem, p_value: str, alpha: float | Sequence[float] | No
     return variant if alpha is None else variant.at(alpha)
 
 
-def _calibration_size(table: LossTable, calibration: int | float, replace: bool) -> int:
+def _calibration_size(table: LossTable, calibration: int | float, held_out: bool) -> int:
     if not is_number(calibration):
         raise InvalidInputError(f"calibration must be a number of examples or a share of them; got {calibration!r}.")
     size = round(calibration * table.n_examples if calibration < 1 else calibration)
-    most = table.n_examples - (0 if replace else 1)
-    if not 2 <= size <= (size if replace else most):
+    if size < 2 or (held_out and size >= table.n_examples):
+        left = " and leave at least one to look at" if held_out else ""
         raise InvalidInputError(
-            f"calibration must take at least 2 of {table.n_examples} examples and leave at least one to judge on; "
-            f"got {calibration}."
+            f"calibration must take at least 2 examples{left}; got {calibration} of {table.n_examples}."
         )
     return size

@@ -119,7 +119,8 @@ def _sums_of(samples: Sequence[Sample], term: Term, rows: IntArray | None = None
     """The sums over each of these samples of one table, from one pass over all settings or over the given rows."""
     weights = [sample.weights(term) for sample in samples]
     side_by_side = weights[0] if len(weights) == 1 else np.concatenate(weights, axis=1)
-    found = _pass_over(samples[0], term, side_by_side, rows)
+    sample, side_by_side = samples[0].narrowed(term, side_by_side)
+    found = _pass_over(sample, term, side_by_side, rows)
     # one sample is looked at at a time: keep its numbers next to each other
     n, total = np.asfortranarray(found.n), np.asfortranarray(found.total)
     ends = np.cumsum([weight.shape[1] for weight in weights])

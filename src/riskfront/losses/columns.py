@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from riskfront.arrays import Array
+from riskfront.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.losses.sums import Rows, row_blocks
 from riskfront.losses.values import known, plain
@@ -39,6 +39,13 @@ class Column(Protocol):
 
     def check(self, rows: Array | None = None) -> None:
         """Raise an error if these rows, or any, are not as they were written."""
+
+
+@runtime_checkable
+class Computed(Column, Protocol):
+    """Losses that are computed from something smaller, and can be for some of the examples alone."""
+
+    def of_examples(self, examples: IntArray) -> Column: ...
 
 
 def loss_arrays(
@@ -85,6 +92,17 @@ def declared_bounds(
                 f"{ranges[name][0]:g} to {ranges[name][1]:g}."
             )
     return declared
+
+
+def bounds_of(name: str, declared: Mapping[str, Bounds], observed: Bounds) -> Bounds:
+    """The declared bounds of a loss, (0, 1) by default; an error if its values go beyond the default."""
+    low, high = observed
+    if name not in declared and (low < 0 or high > 1):
+        raise InvalidInputError(
+            f"a limit on '{name}' needs bounds: its values run from {low:g} to {high:g}, outside the default (0, 1). "
+            f"Declare its range where it is made or read: bounds={{'{name}': (low, high)}}, or --bounds '{name}=low,high'."
+        )
+    return declared.get(name, (0.0, 1.0))
 
 
 def _checked_bounds(name: str, pair: Bounds) -> Bounds:

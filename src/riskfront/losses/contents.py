@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from riskfront.arrays import FloatArray, IntArray
+from riskfront.losses.groups import Groups
 from riskfront.losses.splits import permutation
 from riskfront.losses.sums import Term
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from riskfront.losses.table import LossTable
 
 _SETTINGS = 256  # whose losses tell examples apart; more would cost time and tell nothing more
+_SALT = 64  # settings whose losses shuffle a split
 _AT_ONCE = 1 << 22  # losses that are laid out as floats at a time
 _IMPOSSIBLE = 1e-9  # chance below which agreement between two tables is no chance
 
@@ -55,14 +57,39 @@ def _named_groups(table: LossTable, name: str) -> list[bytes]:
     return [levels[code] for code in groups.codes]
 
 
-def own_order(contents: Sequence[bytes]) -> IntArray:
+def salt_of(table: LossTable) -> bytes:
+    """A digest of the examples in their order, by which a split is shuffled: of some settings, so that a store is not read."""
+    rows = np.unique(np.linspace(0, table.n_configs - 1, _SALT).astype(np.int64))
+    digest = hashlib.sha256()
+    for name in sorted(table.loss_names):
+        values, _, _ = table.sequences(Term(name), rows)
+        kind = "u1" if values.dtype == np.bool_ else "<f8"
+        digest.update(name.encode() + np.ascontiguousarray(values.astype(kind)).tobytes())
+    for name in sorted(table.group_names):
+        digest.update(name.encode() + b"".join(_named_groups(table, name)))
+    return digest.digest()
+
+
+def own_order(contents: Sequence[bytes], planned_on: Sequence[bytes] = ()) -> IntArray:
     """A random order of the examples that does not depend on the order in which they came.
 
-    They are sorted by content, then shuffled by riskfront's own stream. Whatever distribution they are from, an order that is
-    drawn independently of them leaves i.i.d. losses i.i.d., and that is all a bet needs.
+    They are sorted by content, then shuffled by riskfront's own stream. The shuffle is drawn anew for other data: its seed is
+    made of what all the examples contain, and of what the plan was made of. One shuffle for all data would turn examples of
+    few different contents into nearly the same sequence in every draw, and a lucky one would win its bet in every draw too.
     """
     by_content = np.array(sorted(range(len(contents)), key=contents.__getitem__), dtype=np.int64)
-    return by_content[permutation(len(contents), 0)]
+    drawn = hashlib.sha256(b"".join(sorted(contents)) + b"planned on" + b"".join(sorted(planned_on))).digest()
+    return by_content[permutation(len(contents), int.from_bytes(drawn[:16], "big"))]
+
+
+def laid_out(table: LossTable, rows: IntArray, order: IntArray) -> LossTable:
+    """A copy in memory of these settings with the examples in an order of riskfront's own."""
+    losses = {name: table.sequences(Term(name), rows)[0][:, order] for name in table.loss_names}
+    coded = {name: table.group(name) for name in table.group_names}
+    groups = {name: Groups(of.levels, of.codes[order]) for name, of in coded.items()}
+    copy = type(table)(table.configs.iloc[rows], losses, groups, table.declared_bounds)
+    copy._in_own_order = True
+    return copy
 
 
 def shared_examples(one: LossTable, other: LossTable) -> int:

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from riskfront.arrays import Array, BoolArray, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.losses.columns import Column
-from riskfront.losses.groups import Groups
+from riskfront.losses.columns import Column, Computed
+from riskfront.losses.groups import Groups, as_groups
 from riskfront.losses.sums import Rows, Term
 from riskfront.losses.values import known
 
@@ -49,6 +50,13 @@ class Sample:
         """Whether losses are read or evaluated when asked for, instead of being held in memory."""
         return not all(isinstance(column, np.ndarray) for column in self.losses.values())
 
+    def looks_binary(self, name: str) -> bool:
+        """Whether a loss that is not 0/1 happens to hold no other value; a hint is not worth reading a whole store."""
+        column = self.column(name)
+        if not isinstance(column, np.ndarray):
+            return False
+        return column.dtype.kind == "f" and bool(np.all((column == 0) | (column == 1)))
+
     def at(self, examples: IntArray) -> Sample:
         """The sample of these examples of this one."""
         return replace(self, examples=examples if self.examples is None else self.examples[examples])
@@ -77,6 +85,15 @@ class Sample:
         """The group of each example of the sample."""
         groups = self.groups[known(name, self.groups, "group")]
         return groups if self.examples is None else Groups(groups.levels, groups.codes[self.examples])
+
+    def with_groups_of(self, other: Sample) -> Sample:
+        """The same losses; groups that only another sample has seen are known here too, without examples."""
+        known_groups = dict(self.groups)
+        for name in self.groups.keys() & other.groups.keys():
+            mine = self.groups[name]
+            unseen = tuple(level for level in other.groups[name].levels if level not in mine.levels)
+            known_groups[name] = Groups(mine.levels + unseen, mine.codes)
+        return replace(self, groups=known_groups)
 
     # ---------------------------------------------------------------- what a term says
 
@@ -143,10 +160,28 @@ class Sample:
         groups = self.group(term.per)
         return values, condition, [groups.codes == code for code in range(len(groups.levels))]
 
+    def narrowed(self, term: Term, weights: Array) -> tuple[Sample, Array]:
+        """What must be summed with these weights, (stored examples, sums): computed losses leave out what has no weight."""
+        needed = {name: column for name, column in self.losses.items() if name in (term.loss, term.given)}
+        used = np.flatnonzero(weights.any(axis=1))
+        if len(used) == len(weights) or not all(isinstance(column, Computed) for column in needed.values()):
+            return self, weights
+        computed = {name: column for name, column in needed.items() if isinstance(column, Computed)}
+        return Sample({name: column.of_examples(used) for name, column in computed.items()}, {}), weights[used]
+
     def needed_for(self, term: Term, rows: slice) -> Sample:
         """What another process needs to sum a term for these settings: where their losses are, and no more."""
         needed = {name: column for name, column in self.losses.items() if name in (term.loss, term.given)}
         return Sample({name: _rows_of(column, rows) for name, column in needed.items()}, {})
+
+
+def all_examples(losses: Mapping[str, Array | Column], groups: Mapping[str, npt.ArrayLike | Groups]) -> Sample:
+    """The sample of all examples of these losses; their groups are checked."""
+    sample = Sample(losses, {})
+    known_groups = {name: as_groups(name, values, sample.n_stored) for name, values in groups.items()}
+    for name in known_groups.keys() & losses.keys():
+        raise InvalidInputError(f"a name must stand for one thing; got '{name}' as a loss and as a group. Rename one.")
+    return replace(sample, groups=known_groups)
 
 
 def _rows_of(column: Array | Column, rows: slice) -> Array | Column:

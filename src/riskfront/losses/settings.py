@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from riskfront.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.losses.values import plain
 
@@ -36,6 +37,8 @@ def as_settings(configs: Sequence[Mapping[str, Any]] | pd.DataFrame) -> pd.DataF
     if frame.columns.duplicated().any():
         raise InvalidInputError(f"setting names must differ; got {list(frame.columns)}.")
     for name in frame.columns:
+        if _all_usable(frame[name]):
+            continue
         for index, value in enumerate(frame[name]):
             if not isinstance(plain(value), str | int | float | bool) or (
                 isinstance(plain(value), float) and not math.isfinite(value)
@@ -53,3 +56,24 @@ def as_settings(configs: Sequence[Mapping[str, Any]] | pd.DataFrame) -> pd.DataF
             f"{ {name: plain(frame[name].iloc[second]) for name in frame.columns} }. Drop one or average their losses."
         )
     return frame
+
+
+def _all_usable(column: pd.Series[Any]) -> bool:
+    """Whether a long column certainly holds usable values only, seen without a look at each of them."""
+    if column.dtype.kind in "biu":
+        return True
+    if column.dtype.kind == "f":
+        return bool(np.isfinite(column.to_numpy()).all())
+    usable = set(map(type, column)) <= {str, int, bool, float}
+    return usable and all(math.isfinite(value) for value in column if isinstance(value, float))
+
+
+def numbers_of_settings(configs: pd.DataFrame, name: str, rows: IntArray | None) -> FloatArray:
+    """(settings,): a number that each setting has by itself, such as its price."""
+    values = configs[name]
+    if values.dtype.kind not in "iuf":
+        raise InvalidInputError(
+            f"a column of the settings must hold a number for every setting to be an objective; '{name}' does not."
+        )
+    numbers = values.to_numpy(dtype=np.float64)
+    return numbers if rows is None else numbers[rows]

@@ -23,13 +23,14 @@ _EXACT_SINGLE = 1 << 24  # every count below this is exact in single precision
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """What is averaged (a loss, its square, or whether it exceeds ``above``), and over which examples: in each group, given a
-    condition."""
+    """What is averaged (a loss, its square, whether it exceeds ``above``, or its drop from the setting ``drop_from``), and over
+    which examples: in each group, given a condition."""
 
     loss: str
     per: str | None = None
     given: str | None = None
     above: float | None = None
+    drop_from: str | None = None
     squared: bool = False
 
 

@@ -1,7 +1,6 @@
 """LossTable: what every setting loses on every example.
 
-The table knows no alpha. It stores raw losses; which examples a limit speaks of, and against which number, belongs to the
-limit. Parts of a table (the opt and test halves of a split) share its arrays and hold only the indices of their examples.
+The table knows no alpha: it stores raw losses, and limits say which examples count. Parts of it share its arrays.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
-from riskfront.errors import InvalidInputError
 from riskfront.identity.array_digest import BLAKE3
 from riskfront.losses.cached_sums import KnownSums
-from riskfront.losses.columns import Bounds, Column, declared_bounds, loss_arrays
-from riskfront.losses.contents import shared_examples
-from riskfront.losses.groups import Groups, as_groups
-from riskfront.losses.sample import Sample
-from riskfront.losses.settings import as_settings
+from riskfront.losses.columns import Bounds, Column, bounds_of, declared_bounds, loss_arrays
+from riskfront.losses.contents import salt_of, shared_examples
+from riskfront.losses.groups import Groups
+from riskfront.losses.references import drop, drops, find_reference, own_term
+from riskfront.losses.sample import Sample, all_examples
+from riskfront.losses.settings import as_settings, numbers_of_settings
 from riskfront.losses.splits import positions, split_examples
 from riskfront.losses.sums import Term, Totals
 from riskfront.losses.table_digest import table_digest
@@ -54,7 +53,7 @@ class LossTable:
     ) -> None:
         settings = as_settings(configs)
         arrays, ranges, declared = loss_arrays(losses, len(settings), bounds or {})
-        self._hold(settings, _all_examples(arrays, groups or {}), ranges, declared)
+        self._hold(settings, all_examples(arrays, groups or {}), ranges, declared)
 
     @classmethod
     def of_columns(
@@ -69,12 +68,12 @@ class LossTable:
         ranges = {name: column.range for name, column in columns.items()}
         declared = declared_bounds(bounds or {}, ranges)
         table = object.__new__(cls)
-        table._hold(settings, _all_examples(columns, groups or {}), ranges, declared)
+        table._hold(settings, all_examples(columns, groups or {}), ranges, declared)
         return table
 
     def on_demand(self, columns: Mapping[str, Column], groups: Mapping[str, Groups], at_once: int) -> LossTable:
         """The same settings on other examples, evaluated when a test asks for them, ``at_once`` at a time."""
-        table = self._part(_all_examples(columns, groups))
+        table = self._part(all_examples(columns, groups))
         table._at_once, table._origin, table._in_own_order = at_once, object(), True
         return table
 
@@ -160,13 +159,7 @@ class LossTable:
 
     def bounds(self, name: str) -> tuple[float, float]:
         """The declared bounds of a loss, (0, 1) by default; an error if the losses go beyond the default."""
-        low, high = self.observed_range(name)
-        if name not in self._bounds and (low < 0 or high > 1):
-            raise InvalidInputError(
-                f"a limit on '{name}' needs bounds: its values run from {low:g} to {high:g}, outside the default (0, 1). "
-                f"Declare the range it can take, as bounds={{'{name}': (low, high)}} or --bounds '{name}=low,high'."
-            )
-        return self._bounds.get(name, (0.0, 1.0))
+        return bounds_of(name, self._bounds, self.observed_range(name))
 
     def observed_range(self, name: str) -> tuple[float, float]:
         """The smallest and the largest value of a loss."""
@@ -183,20 +176,18 @@ class LossTable:
 
     def looks_binary(self, name: str) -> bool:
         """Whether a loss that was not declared 0/1 happens to hold no other value; only for hints."""
-        column = self._sample.column(name)
-        if not isinstance(column, np.ndarray):  # a hint is not worth reading a whole store
-            return False
-        return column.dtype.kind == "f" and bool(np.all((column == 0) | (column == 1)))
+        return self._sample.looks_binary(name)
 
     # ---------------------------------------------------------------- parts
 
-    def split(self, opt_fraction: float, *, seed: int = 0) -> tuple[LossTable, LossTable]:
+    def split(self, opt_fraction: float, *, seed: int = 0, by_contents: bool = True) -> tuple[LossTable, LossTable]:
         """Two parts at random, by example: the first with ``opt_fraction`` of the examples.
 
         The permutation rests on the raw stream of PCG64, which is fixed for all versions of numpy, so that a certificate
-        can be recomputed in years to come. The test part is in random order, which is what betting wants.
+        can be recomputed in years to come. Its seed is ``seed`` and, because files may be sorted, a digest of the examples
+        (``by_contents``; without it, as in version 0.1). The test part is in random order, which is what betting wants.
         """
-        opt, test = split_examples(self.n_examples, opt_fraction, seed)
+        opt, test = split_examples(self.n_examples, opt_fraction, seed, salt_of(self) if by_contents else b"")
         parts = self.subset(opt), self.subset(test)
         for part in parts:
             part._in_own_order = True
@@ -241,27 +232,13 @@ class LossTable:
         table._shared, table._in_own_order = {}, self._in_own_order
         return table
 
-    def laid_out(self, rows: IntArray, order: IntArray) -> LossTable:
-        """A copy in memory of these settings with the examples in an order of riskfront's own."""
-        losses = {name: self.sequences(Term(name), rows)[0][:, order] for name in self.loss_names}
-        groups = {name: Groups(self.group(name).levels, self.group(name).codes[order]) for name in self.group_names}
-        table = LossTable(self._configs.iloc[rows], losses, groups, self._bounds)
-        table._in_own_order = True
-        return table
-
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
         """The result of ``compute``, computed once for this part of the data: a front, say, that every alpha shares."""
-        if key not in self._memory:
-            self._memory[key] = compute()
-        found: T = self._memory[key]
-        return found
+        return _once(self._memory, key, compute)
 
     def shared(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Like ``remember``, for what rests on the settings alone and is the same for all parts of a table: its grid, say."""
-        if key not in self._shared:
-            self._shared[key] = compute()
-        found: T = self._shared[key]
-        return found
+        return _once(self._shared, key, compute)
 
     def same_settings(self, other: LossTable) -> bool:
         """Whether two tables are parts of one table, so that their rows correspond."""
@@ -280,40 +257,62 @@ class LossTable:
 
     def with_groups_of(self, other: LossTable) -> LossTable:
         """The same data; groups that only another table has seen are known here too, without examples."""
-        mine, others = self._sample.groups, other._sample.groups
-        known = dict(mine)
-        for name in mine.keys() & others.keys():
-            unseen = tuple(level for level in others[name].levels if level not in mine[name].levels)
-            known[name] = Groups(mine[name].levels + unseen, mine[name].codes)
-        part = self._part(replace(self._sample, groups=known))
+        part = self._part(self._sample.with_groups_of(other._sample))
         part._in_own_order = self._in_own_order
         return part
 
     # ---------------------------------------------------------------- sums
 
     def means(self, term: Term | str, rows: IntArray | None = None) -> FloatArray:
-        """(settings, groups): the mean of a term in each group; nan where no example was selected."""
-        return self.totals(Term(term) if isinstance(term, str) else term, rows).means()
+        """(settings, groups): the mean of a term in each group, nan without examples; a number of the settings is its own."""
+        term = Term(term) if isinstance(term, str) else term
+        if self.belongs_to_settings(term.loss):
+            return numbers_of_settings(self._configs, term.loss, rows)[:, None]
+        return self.totals(term, rows).means()
 
     def totals(self, term: Term, rows: IntArray | None = None) -> Totals:
         """The sums of a term for all settings, or for the given rows."""
-        return self._sums.totals(term, rows)
+        if term.drop_from is None:
+            return self._sums.totals(term, rows)
+        own, reference = self._against(term)
+        return drop(self._sums.totals(own, reference), self._sums.totals(own, rows))
+
+    def reference(self, name: str) -> int:
+        """The row of the setting that others are compared with."""
+        return self.shared(("reference", name), lambda: find_reference(self._configs, name))
+
+    def belongs_to_settings(self, name: str) -> bool:
+        """Whether a name stands for a column of the settings, and not for a loss."""
+        return name not in self._sample.losses and name in self._configs.columns
+
+    def _against(self, term: Term) -> tuple[Term, IntArray]:
+        """A drop as the term of each setting and the row of the reference."""
+        return own_term(term, self._sample.varies(term)), np.array([self.reference(str(term.drop_from))])
 
     def halves(self, term: Term) -> tuple[Totals, Totals]:
         """The sums of a term for all settings over every other example, and over the rest."""
-        return self._sums.halves(term)
+        if term.drop_from is None:
+            return self._sums.halves(term)
+        own, reference = self._against(term)
+        first, second = self._sums.halves(own)
+        return drop(first.at(reference), first), drop(second.at(reference), second)
 
     @staticmethod
     def read_together(parts: Sequence[LossTable], term: Term, rows: IntArray) -> None:
         """Sum a term of these settings in several parts of one table, from a single read of their losses."""
-        KnownSums.read_together([part._sums for part in parts], term, rows)
+        if parts[0].belongs_to_settings(term.loss):
+            return
+        KnownSums.read_together([part._sums for part in parts], replace(term, drop_from=None), rows)
 
     def sequences(self, term: Term, rows: IntArray) -> tuple[Array, BoolArray | None, list[BoolArray]]:
         """The losses of some settings one by one, in the order of the examples.
 
         Returns (rows, n) losses, (rows, n) or (1, n) condition or None, and for each group which examples it has, (n,).
         """
-        return self._sample.sequences(term, rows)
+        if term.drop_from is None:
+            return self._sample.sequences(term, rows)
+        own, reference = self._against(term)
+        return drops(self._sample.sequences(own, reference)[0], *self._sample.sequences(own, rows))
 
     # ---------------------------------------------------------------- files
 
@@ -356,10 +355,8 @@ class LossTable:
         return self.remember("sha256", lambda: table_digest(self._configs, self._sample, self._bounds))
 
 
-def _all_examples(losses: Mapping[str, Array | Column], groups: Mapping[str, npt.ArrayLike | Groups]) -> Sample:
-    """The sample of all examples of these losses; their groups are checked."""
-    sample = Sample(losses, {})
-    known = {name: as_groups(name, values, sample.n_stored) for name, values in groups.items()}
-    for name in known.keys() & losses.keys():
-        raise InvalidInputError(f"a name must stand for one thing; got '{name}' as a loss and as a group. Rename one.")
-    return replace(sample, groups=known)
+def _once(known: dict[Hashable, Any], key: Hashable, compute: Callable[[], T]) -> T:
+    if key not in known:
+        known[key] = compute()
+    found: T = known[key]
+    return found

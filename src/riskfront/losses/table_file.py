@@ -8,6 +8,7 @@ import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,17 @@ def open_parquet(path: str | os.PathLike[str]) -> pq.ParquetFile:
         raise StoreError(
             f"cannot read '{path}' as Parquet: it is damaged, cut off or of another format ({error})."
         ) from None
+
+
+def is_parquet(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is Parquet: by its name, or by its first bytes, since a table may be saved under any name."""
+    if Path(path).suffix.lower() in (".parquet", ".pq"):
+        return True
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return False
 
 
 def is_saved_table(file: pq.ParquetFile) -> bool:

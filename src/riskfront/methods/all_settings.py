@@ -39,7 +39,7 @@ class HolmTesting:
 
 @dataclass(frozen=True, slots=True)
 class AlphaConstrained:
-    """The best setting whose empirical risks are below the limits. No guarantee: a baseline that breaks limits silently."""
+    """The best setting that measures within the limits. No guarantee: a baseline that breaks limits silently."""
 
     opt_fraction: ClassVar[float] = 0.0
     name: ClassVar[str] = "alpha-constrained"

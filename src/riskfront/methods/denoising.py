@@ -71,7 +71,9 @@ def _planned(test: LimitTest, opt: LossTable, like: Similarity | None) -> Planne
     scales = _chosen_scales(test, opt, like) if like is not None and opt.n_examples > 3 else (_NO_SCALE,)
     raw = _smoothed(test.limit.term, opt, like, scales)
     squares = None
-    if test.p_value == "betting":
+    if test.p_value == "betting" and test.limit.drop_from is not None:
+        squares = np.full(raw.total.shape, np.inf)  # a square of a drop is no sum of squares: planned by the mean alone
+    elif test.p_value == "betting":
         term = Term(test.limit.loss, test.limit.per, test.limit.given, squared=True)
         second, at = _smoothed(term, opt, like, scales), test.limit.value
         centred = second.total - 2 * at * raw.total + at**2 * raw.n

@@ -78,12 +78,12 @@ def _spread(
 
 @dataclass(frozen=True, slots=True)
 class LowRiskPath:
-    """From the safest corner to the constrained optimum on opt data, and on to the opposite corner, one axis at a time,
-    always to the next setting with the lowest p-value (Algorithm "Shortest-Path Testing").
+    """From the safest corner to the constrained optimum of the planning examples, and on to the opposite corner, one axis at a
+    time, always to the next setting with the lowest p-value (Algorithm "Shortest-Path Testing").
 
     Args:
         opt_fraction: share of the calibration data that learns the path.
-        safest: axis -> "low" or "high"; without it the corner is learned on opt data.
+        safest: axis -> "low" or "high"; without it the corner is learned on planning examples.
     """
 
     opt_fraction: float = 0.5
@@ -124,7 +124,7 @@ def _steps(
 
 
 def _constrained_optimum(evidence: Evidence) -> int:
-    """The best first free objective among settings below the limits on opt data; the safest setting if there is none."""
+    """The best first free objective among settings within the limits on planning examples; the safest if there is none."""
     excess = evidence.excess()
     feasible = np.flatnonzero(excess < 0)
     if feasible.size == 0:
@@ -133,13 +133,13 @@ def _constrained_optimum(evidence: Evidence) -> int:
 
 
 def _oriented(opt: LossTable, problem: Problem, safest: Mapping[str, str] | None) -> Grid:
-    """The grid with its safest corner at the origin: the declared one, or the one with the lowest p-value on opt data."""
+    """The grid with its safest corner at the origin: the declared one, or the one with the lowest planning p-value."""
     grid = opt.shared("grid", lambda: Grid.of(opt.configs))
     if safest is not None:
         return grid.starting_at(grid.declared_corner(safest))
     if opt.n_examples == 0:
         raise InvalidInputError(
-            "the safest corner must be declared with safest={axis: 'low' or 'high'} when there is no opt data."
+            "the safest corner must be declared with safest={axis: 'low' or 'high'} when there are no planning examples."
         )
     corners: IntArray = grid.corners()
     rows = corners.ravel()

@@ -1,4 +1,4 @@
-"""Other ways to learn a sequence of settings on opt data: by p-value alone, or by tightening the limits."""
+"""Other ways to learn a sequence of settings on planning examples: by p-value alone, or by tightening the limits."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ Nothing else enters: a share that looked at losses would have seen the examples 
 Both rest on ``benchmarks/default_shares.py`` (its table is ``benchmarks/results/default_shares.md``: a grid, a worst class, a
 cascade, prompts without structure, prompts with a trade-off; 300 to 5,000 examples) and on the grid of 6,480 settings of
 ``benchmarks/power.py``. What they show: the optimum is flat. Where few settings lie far apart (cascades, prompts) smoothing
-helps little and .3 plans best; on grids of thousands .2 does (on 6,480 settings .15 and .3 are
-within noise of it at 5,000 examples, and one to two points worse at 1,000). A net of .1 costs next to nothing and saves most trials in
-which the path fails at once; with a few hundred settings .2 is as cheap, and half of delta is too much wherever settings
-have structure. Where they have none (names of prompts), half of delta is best: 60 prompts and 300 examples leave nothing
-certified in .13 of trials without a net, .02 with .2, none with .5, as with Bonferroni. With thousands of settings and few
-examples the net catches little: on 6,480 settings and 500 examples a share of .1 cost two to four points of excess, so that
-they get .05.
+helps little and .3 plans best; on grids of thousands .2 does (on 6,480 settings .15 and .3 are within noise of it at 5,000
+examples, and .15 is one to two points worse at 1,000). A net of .1 costs next to nothing and saves most trials in which the
+path fails at once; with a few hundred settings .2 is as cheap, and half of delta is too much wherever settings have
+structure. Where they have none (names of prompts), half of delta is best: 60 prompts and 300 examples leave nothing certified
+in .13 of trials without a net, .02 with .2, none with .5, as with Bonferroni. With thousands of settings and few examples the
+net catches little: on 6,480 settings and 500 examples a share of .1 cost two to fourteen points of excess, one of .05 none
+to four, so that they get .05.
 """
 
 from __future__ import annotations

@@ -26,8 +26,10 @@ class Limit:
         loss: name of the loss.
         at_most: upper limit on its mean; or
         at_least: lower limit on its mean.
+        drop_from: name of a reference setting (see ``find_reference``); the limit is then on the mean drop, the loss of the
+            reference minus that of the setting, example by example. It is signed: gains make up for drops.
         per: name of a group; the limit must hold in every group that occurs in the table or is declared as a category of
-            it (worst-class risk). A declared group without test examples cannot be certified.
+            it (worst-class risk). A declared group without testing examples cannot be certified.
         given: name of a 0/1 column or group; only examples where it is 1 count (selective risk).
         quantile: q in (0, 1): the q-quantile, not the mean, must be at most ``at_most``. Needs no bounds.
         p_value: one of ``riskfront.statistics.p_values.NAMES``; "auto" is binomial for 0/1 losses and betting for all others.
@@ -43,6 +45,7 @@ class Limit:
     quantile: float | None = None
     p_value: str = "auto"
     padded: bool = False
+    drop_from: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, str) or not self.loss:
@@ -63,6 +66,17 @@ class Limit:
             )
         if self.quantile is not None:
             self._check_quantile(self.quantile)
+        if self.drop_from is not None:
+            self._check_drop()
+
+    def _check_drop(self) -> None:
+        if not isinstance(self.drop_from, str) or not self.drop_from.strip():
+            raise InvalidInputError(f"drop_from must name a setting, such as 'gpt-4'; got {self.drop_from!r}.")
+        if self.quantile is not None or self.p_value == "binomial":
+            raise InvalidInputError(
+                f"a drop is a signed mean: it has no quantile limit and no binomial test; got quantile={self.quantile}, "
+                f"p_value='{self.p_value}'. Use p_value='auto', which bets."
+            )
 
     def _check_quantile(self, quantile: float) -> None:
         if not 0 < quantile < 1:
@@ -76,9 +90,10 @@ class Limit:
             )
 
     @classmethod
-    def parse(cls, text: str, *, p_value: str = "auto") -> Limit:
+    def parse(cls, text: str, *, p_value: str = "auto", reference: str | None = None) -> Limit:
         """A limit from a text such as "error <= 0.05", "recall >= 0.9", "error <= 0.15 per label",
-        "error <= 0.02 given answered" or "q0.95(latency) <= 300"."""
+        "error <= 0.02 given answered", "q0.95(latency) <= 300", "score drop from full <= 0.02", or, with a ``reference``,
+        "score drop <= 0.02"."""
         match = _LIMIT.match(text)
         try:
             if match is None:
@@ -90,14 +105,16 @@ class Limit:
                 f"'error <= 0.02 given answered' or 'q0.95(latency) <= 300', with a decimal point; got {text!r}."
             ) from None
         upper = match["sign"] in ("<=", "≤")
+        loss, drop_from = _loss_and_reference(match["inner"] or match["loss"], reference)
         return cls(
-            match["inner"] or match["loss"],
+            loss,
             at_most=value if upper else None,
             at_least=None if upper else value,
             per=match["per"],
             given=match["given"],
             quantile=float(match["quantile"]) if match["quantile"] else None,
             p_value=p_value,
+            drop_from=drop_from,
         )
 
     @property
@@ -108,6 +125,8 @@ class Limit:
     @property
     def name(self) -> str:
         """What is averaged, in words: "error", "error per label", "error given answered", "share of latency above 300"."""
+        if self.drop_from is not None:
+            return self._named(f"{self.loss} drop from {self.drop_from}")
         return self._named(self.loss if self.quantile is None else f"share of {self.loss} above {self.value:.10g}")
 
     def _named(self, name: str) -> str:
@@ -131,4 +150,17 @@ class Limit:
     @property
     def term(self) -> Term:
         """What is averaged to test this limit."""
-        return Term(self.loss, self.per, self.given, None if self.quantile is None else self.at_most)
+        return Term(self.loss, self.per, self.given, None if self.quantile is None else self.at_most, self.drop_from)
+
+    @property
+    def holds_for_reference(self) -> bool:
+        """Whether the reference keeps a limit on the drop from itself, which is 0 on every example."""
+        return self.value >= 0 if self.at_least is None else self.value <= 0
+
+
+def _loss_and_reference(name: str, reference: str | None) -> tuple[str, str | None]:
+    """ "score drop from full" -> ("score", "full"); "score drop" likewise when a reference is given."""
+    match = re.match(r"^(?P<loss>.+?)\s+drop(?:\s+from\s+(?P<named>.+))?$", name)
+    if match is None or (match["named"] is None and reference is None):
+        return name, None
+    return match["loss"], match["named"] or reference

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
+from riskfront.errors import InvalidInputError
 from riskfront.losses.sums import Term
 from riskfront.problems.short_repr import short_repr
+
+_OBJECTIVE = re.compile(r"^\s*(?P<loss>.+?)(?:\s+per\s+(?P<per>.+?))?(?:\s+given\s+(?P<given>.+?))?\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +20,16 @@ class Objective:
     per: str | None = None
     given: str | None = None
     maximize: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Objective:
+        """An objective from a text such as "cost", "cost per label" or "cost given answered"."""
+        match = _OBJECTIVE.match(text)
+        if match is None:
+            raise InvalidInputError(
+                f"an objective must read like 'cost', 'cost per label' or 'cost given answered'; got {text!r}."
+            )
+        return cls(match["loss"], match["per"], match["given"])
 
     @property
     def name(self) -> str:

@@ -23,19 +23,24 @@ _RESERVED = frozenset(
     [
         "p_value",
         "level",
+        "tested_at",
         "arm",
         "certified",
+        "picked",
         "chosen",
         "planned",
         "weight",
         "alpha",
         "n_certified",
+        "n_picked",
         "n_tested",
         "n_chosen",
         "method",
         "trial",
         "violated",
         "any_violated",
+        "held_out_above",
+        "held_out_shown",
     ]
 )
 
@@ -49,6 +54,7 @@ class Problem:
         minimize: names of losses, or objectives, to make small.
         maximize: names of losses, or objectives, to make large.
         delta: the probability, over the draw of the calibration data, with which some limit may be broken.
+        reference: the setting that texts such as "score drop <= 0.02" compare with.
         stakes: how the betting test stakes: "target" re-aims after every loss at what is still missing to certify; "fixed" is
             tuned once, as in the first version of riskfront, for comparison and to verify certificates of that time.
     """
@@ -64,6 +70,7 @@ class Problem:
         minimize: str | Sequence[str | Objective] = (),
         maximize: str | Sequence[str | Objective] = (),
         delta: float = 0.1,
+        reference: str | None = None,
         *,
         stakes: str = "target",
     ) -> None:
@@ -72,7 +79,7 @@ class Problem:
             raise InvalidInputError(
                 f"a problem must have at least one Limit, or a text such as 'error <= 0.05'; got {limits!r}."
             )
-        parsed = [Limit.parse(limit) if isinstance(limit, str) else limit for limit in listed]
+        parsed = [Limit.parse(limit, reference=reference) if isinstance(limit, str) else limit for limit in listed]
         objectives = [*_objectives(minimize, maximize=False), *_objectives(maximize, maximize=True)]
         if not objectives:
             raise InvalidInputError(
@@ -140,7 +147,16 @@ class Problem:
 
     def check(self, table: LossTable) -> None:
         """Raise a clear error if the problem does not fit the table."""
-        self.check_names(table.loss_names, table.group_names)
+        for limit in self.limits:
+            if table.belongs_to_settings(limit.loss):
+                raise InvalidInputError(
+                    f"a limit must be on a loss; '{limit.loss}' is a column of the settings, which needs no test. "
+                    "Keep only the settings you want, with where= or --where, or make it an objective."
+                )
+            if limit.drop_from is not None:
+                table.reference(limit.drop_from)
+        own = [o.loss for o in self.objectives if table.belongs_to_settings(o.loss)]
+        self.check_names([*table.loss_names, *own], table.group_names)
 
     def check_names(self, losses: Sequence[str], groups: Sequence[str]) -> None:
         """The same for data of which only the names of losses and groups are known."""

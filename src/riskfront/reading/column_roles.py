@@ -13,7 +13,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.losses.sums import Term
 from riskfront.losses.values import known
 
-_EXAMPLE_NAMES = (
+EXAMPLE_NAMES = (
     "example",
     "example_id",
     "sample",
@@ -25,6 +25,22 @@ _EXAMPLE_NAMES = (
     "prompt_id",
     "question_id",
     "item",
+)
+
+
+#: columns that describe examples in nearly every file; as settings they must be named
+_EXAMPLE_KINDS = (
+    "task",
+    "task_name",
+    "dataset",
+    "dataset_name",
+    "subset",
+    "benchmark",
+    "subject",
+    "language",
+    "domain",
+    "category",
+    "split",
 )
 
 
@@ -42,7 +58,7 @@ class Layout:
         groups = f"; groups {', '.join(self.group_columns)}" if self.group_columns else ""
         return (
             f"settings {', '.join(self.config_columns)}; examples {self.example_column}; "
-            f"losses {', '.join(self.loss_columns)}{groups}"
+            f"outcomes {', '.join(self.loss_columns)}{groups}"
         )
 
 
@@ -95,7 +111,7 @@ def _detect_example(frame: pd.DataFrame, named: Layout) -> str:
     # a column that numbers the rows names no examples, unless there is only one setting and so nothing else varies
     several = any(1 < frame[column].nunique() < len(frame) for column in free)
     free = [column for column in free if not (several and frame[column].is_unique)]
-    for name in _EXAMPLE_NAMES:
+    for name in EXAMPLE_NAMES:
         for column in free:
             if column.lower() == name:
                 return column
@@ -161,6 +177,7 @@ def _detect(
                 "Name the setting columns (--config-columns) to learn which rows are missing, or add them."
             )
         configs = tuple(name for name in rest if blocks.repeated(frame[name]) and not blocks.constant(frame[name]))
+        _ask_about(configs, frame, example)
         if not configs and len(frame) == blocks.n:  # one row an example: a single setting, which nothing tells apart
             configs = tuple(name for name in rest if frame[name].nunique() == 1)
         if not configs:
@@ -175,3 +192,17 @@ def _detect(
     if not losses:
         raise InvalidInputError(f"a table must have at least one loss column; found none among {', '.join(rest)}.")
     return configs, tuple(groups), tuple(dict.fromkeys(losses))
+
+
+def _ask_about(configs: Sequence[str], frame: pd.DataFrame, example: str) -> None:
+    """Refuse to guess that a task or a data set is a setting: two tasks whose examples have the same names look like it."""
+    for name in configs:
+        if name.lower() not in _EXAMPLE_KINDS:
+            continue
+        values = ", ".join(str(value) for value in frame[name].unique()[:3])
+        raise InvalidInputError(
+            f"is '{name}' a setting? It would count as one: every '{example}' has rows for each of its {frame[name].nunique()} "
+            f"values ({values}). If it is a knob of the system, name the settings: --config-columns {','.join(configs)}. If it "
+            f"describes examples, '{example}' names different examples alike: keep the rows of one {name}, or name the "
+            f"examples by {name} and {example} together."
+        )

@@ -10,13 +10,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riskfront.arrays import Array, IntArray
+from riskfront.arrays import Array, BoolArray, IntArray
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.losses.table import LossTable
-from riskfront.losses.table_file import is_saved_table, open_parquet
+from riskfront.losses.table_file import is_parquet, is_saved_table, open_parquet
 from riskfront.losses.values import known, plain
 from riskfront.problems.problem import Problem
 from riskfront.reading.column_roles import Layout, detect_layout
+from riskfront.reading.example_keys import with_example_key
+from riskfront.reading.filters import filtered, must_be_known_beforehand, parse_filters
+from riskfront.reading.incomplete import complete_part, where_known
+from riskfront.reading.runs_layout import with_saved_roles
 
 # the same numbers, to the last bit, as in a Parquet file; from version 3 on pandas reads so by itself
 _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if int(pd.__version__.split(".")[0]) < 3 else {}
@@ -28,6 +32,7 @@ def read_table(
     layout: Layout | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     binary: Sequence[str] = (),
+    where: str | Sequence[str] = (),
 ) -> tuple[LossTable, Layout | None]:
     """A table from a file, and what was detected about its columns (None for a saved table, which says it itself).
 
@@ -37,11 +42,12 @@ def read_table(
         layout: columns that the user named.
         bounds: of losses.
         binary: losses to declare 0/1 although their file stores them as decimal numbers.
+        where: which rows count, such as "task == mbpp"; by columns of the examples or the settings, never by an outcome.
     """
-    if Path(path).suffix.lower() in (".parquet", ".pq") and is_saved_table(open_parquet(path)):
-        if bounds or binary:
+    if is_parquet(path) and is_saved_table(open_parquet(path)):
+        if bounds or binary or where:
             raise InvalidInputError(
-                "a saved table carries its own bounds and types; bounds and binary are for long tables."
+                "a saved table carries its own bounds and types; bounds, binary and where are for long tables."
             )
         return LossTable.load(path), None
     if "://" in os.fspath(path) or Path(path).is_dir():
@@ -50,8 +56,8 @@ def read_table(
         return table_of(LossStore(path), bounds=bounds or None), None
     if not Path(path).exists():
         raise StoreError(f"cannot read '{path}': no such file or folder.")
-    frame = _read_frame(path)
-    return from_long(frame, problem, layout, bounds, binary)
+    frame = read_frame(path)
+    return from_long(frame, problem, with_saved_roles(path, layout or Layout()), bounds, binary, where)
 
 
 def table_of(store: Any, **options: Any) -> LossTable:
@@ -71,27 +77,36 @@ def from_long(
     layout: Layout | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     binary: Sequence[str] = (),
+    where: str | Sequence[str] = (),
 ) -> tuple[LossTable, Layout]:
     """The same from a data frame."""
     if frame.empty:
         raise InvalidInputError("a table must have at least one row; this one is empty.")
     for name in binary:
         known(name, list(frame.columns), "column")
-    found = detect_layout(frame, problem.terms if problem else (), layout or Layout())
+    named, terms, filters = layout or Layout(), problem.terms if problem else (), parse_filters(where)
+    frame = whole = with_example_key(frame, named.example_column)
+    frame = filtered(frame, filters, [str(name) for term in terms for name in (term.loss, term.given)])
+    found = detect_layout(frame, terms, named)
+    must_be_known_beforehand(whole, filters, str(found.example_column), found.config_columns)
     codes, examples = pd.factorize(frame[found.example_column])
     rows, setting_codes = _settings(frame, found.config_columns)
-    place = _places(frame, found, setting_codes, codes, rows, examples)
-    shape = (len(rows), len(examples))
-    arrays = {name: _loss(frame, name, place, shape, name in binary) for name in found.loss_columns}
+    place, has = _places(frame, found, setting_codes, codes, rows, examples)
+    arrays = {name: _loss(frame, name, place, has.shape) for name in found.loss_columns}
     settings = frame.loc[:, list(found.config_columns)].iloc[rows].reset_index(drop=True)
     _, firsts = np.unique(codes, return_index=True)
+    kept, seen = complete_part(
+        where_known(arrays, has), lambda row: str({name: plain(settings[name].iloc[row]) for name in settings})
+    )
+    settings, firsts = settings.iloc[kept], firsts[seen]
+    arrays = {name: _compact(name, array[np.ix_(kept, seen)], name in binary) for name, array in arrays.items()}
     labels = {name: _group_values(frame, name, firsts, str(found.example_column)) for name in found.group_columns}
     return LossTable(settings, arrays, labels, bounds), found
 
 
-def _read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
+def read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
     suffix = Path(path).suffix.lower()
-    if suffix in (".parquet", ".pq"):
+    if is_parquet(path):
         try:
             return open_parquet(path).read().to_pandas()
         except (OSError, ValueError) as error:
@@ -142,43 +157,47 @@ def _settings(frame: pd.DataFrame, configs: tuple[str, ...]) -> tuple[IntArray, 
 
 def _places(
     frame: pd.DataFrame, layout: Layout, settings: IntArray, codes: IntArray, rows: IntArray, examples: Any
-) -> IntArray:
-    """The flat position of each row in a (settings, examples) array; an error if one is missing or comes twice."""
+) -> tuple[IntArray, BoolArray]:
+    """The flat position of each row in a (settings, examples) array, and which of those there are; none may come twice."""
     place = settings * len(examples) + codes
     counts = np.bincount(place, minlength=len(rows) * len(examples))
-    for wrong, words in ((counts == 0, "is missing for"), (counts > 1, "comes more than once for")):
-        if wrong.any():
-            setting, example = divmod(int(np.argmax(wrong)), len(examples))
-            config = {name: plain(frame[name].iloc[rows[setting]]) for name in layout.config_columns}
-            raise InvalidInputError(
-                f"every setting must have exactly one row for each example; {layout.example_column} = "
-                f"{plain(examples[example])!r} {words} the setting {config} ({int(wrong.sum()):,} such cases in all). "
-                f"Settings were read from {', '.join(layout.config_columns)}; --config-columns names others."
-            )
-    return place
-
-
-def _loss(frame: pd.DataFrame, name: str, place: IntArray, shape: tuple[int, int], binary: bool) -> Array:
-    column = frame[name]
-    if column.isna().any():
-        first = int(column.isna().argmax())
+    if (counts > 1).any():
+        setting, example = divmod(int(np.argmax(counts > 1)), len(examples))
+        config = {name: plain(frame[name].iloc[rows[setting]]) for name in layout.config_columns}
         raise InvalidInputError(
-            f"loss '{name}' must have a value in every row; {int(column.isna().sum()):,} have none, the first is row {first}. "
-            "Drop those examples for every setting, or decide what a missing outcome costs."
+            f"every setting must have exactly one row for each example; {layout.example_column} = "
+            f"{plain(examples[example])!r} comes more than once for the setting {config} "
+            f"({int((counts > 1).sum()):,} such cases in all). "
+            f"Settings were read from {', '.join(layout.config_columns)}; --config-columns names others."
         )
+    return place, (counts == 1).reshape(len(rows), len(examples))
+
+
+def _loss(frame: pd.DataFrame, name: str, place: IntArray, shape: tuple[int, ...]) -> Array:
+    """(settings, examples): what is missing is nan, or 0 in a column of whole numbers that lacks rows."""
+    column = frame[name]
     if column.dtype.kind not in "biuf":
-        wrong = int(pd.to_numeric(column, errors="coerce").isna().to_numpy().argmax())
-        raise InvalidInputError(f"loss '{name}' must hold numbers; got {column.iloc[wrong]!r} in row {wrong}.")
+        texts = np.array([not isinstance(plain(value), int | float | None) for value in column], dtype=bool)
+        if texts.any() or not column.notna().any():
+            no_numbers = texts & pd.to_numeric(column, errors="coerce").isna().to_numpy()
+            where = int((no_numbers if no_numbers.any() else texts).argmax())
+            raise InvalidInputError(f"loss '{name}' must hold numbers; got {column.iloc[where]!r} in row {where}.")
+        column = column.astype(np.float64)
     values = column.to_numpy()
-    if binary:
-        if not np.isin(values, (0, 1)).all():
-            raise InvalidInputError(
-                f"a 0/1 loss must hold only 0 and 1; '{name}' holds {values[~np.isin(values, (0, 1))][0]:g}."
-            )
-        values = values.astype(bool)
-    array = np.empty(shape[0] * shape[1], dtype=values.dtype)
+    array = np.full(shape[0] * shape[1], np.nan if values.dtype.kind == "f" else 0, dtype=values.dtype)
     array[place] = values
     return array.reshape(shape)
+
+
+def _compact(name: str, values: Array, binary: bool) -> Array:
+    """The array as it is, or as booleans if it is declared 0/1."""
+    if not binary:
+        return values
+    if not np.isin(values, (0, 1)).all():
+        raise InvalidInputError(
+            f"a 0/1 loss must hold only 0 and 1; '{name}' holds {values[~np.isin(values, (0, 1))][0]:g}."
+        )
+    return values.astype(bool)
 
 
 def _group_values(frame: pd.DataFrame, name: str, firsts: IntArray, example: str) -> Any:

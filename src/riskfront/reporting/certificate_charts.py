@@ -17,7 +17,7 @@ from riskfront.statistics import fronts
 
 #: what a setting came to, from least to most; the code of each is its position
 STATUSES = ("explored", "on the front", "tested, not certified", "certified", "chosen")
-_UNGUARANTEED = {"tested, not certified": "looked at, rejected", "certified": "accepted, no guarantee"}
+_UNGUARANTEED = {"tested, not certified": "looked at, not picked", "certified": "picked from, no guarantee"}
 EXPLORED, FRONT, TESTED, CERTIFIED, CHOSEN = range(5)
 
 MOST_POINTS = 1500  # enough for a full picture, few enough to draw at once
@@ -28,7 +28,7 @@ P_FLOOR = 1e-12  # smaller p-values are drawn here
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A quantity that can be an axis: the risk of a limit, a free objective, or both."""
+    """A quantity that can be an axis: what a limit speaks of, a free objective, or both."""
 
     name: str
     label: str
@@ -38,9 +38,12 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TradeOff:
-    """Every setting, or an even sample of them. values: (points, measures), on test data where a setting was tested and on opt
-    data elsewhere. status: (points,), codes into ``STATUSES``. step: (points,), its step on the testing path, 0 for none.
-    counts: settings of each status, before thinning. names: of the statuses; without a guarantee nothing is "certified"."""
+    """Every setting, or an even sample of them.
+
+    values: (points, measures), on testing examples where a setting was tested, on planning examples elsewhere.
+    status: (points,), codes into ``STATUSES``. step: (points,), its step on the testing path, 0 for none.
+    counts: settings of each status, before thinning. names: of the statuses; nothing is "certified" without a guarantee.
+    """
 
     names: tuple[str, ...]
     measures: tuple[Measure, ...]
@@ -68,9 +71,9 @@ class TestingPath:
     limit_names: tuple[str, ...]
     step: IntArray
     p_value: FloatArray
-    level: FloatArray
+    tested_at: FloatArray
     by_limit: FloatArray
-    certified: BoolArray
+    passed: BoolArray
     chosen: BoolArray
     settings: tuple[dict[str, Any], ...]
     delta: float
@@ -84,9 +87,9 @@ class TestingPath:
         return len(self.step) < self.n_steps
 
     @property
-    def level_varies(self) -> bool:
-        """Whether tests were judged at other levels than delta."""
-        return not bool(np.all(self.level == self.delta))
+    def shares_delta(self) -> bool:
+        """Whether tests had only a share of delta each."""
+        return not bool(np.all(self.tested_at == self.delta))
 
 
 def measures(certificate: Certificate) -> tuple[Measure, ...]:
@@ -133,8 +136,8 @@ def tradeoff_data(certificate: Certificate, *, most: int = MOST_POINTS) -> Trade
 def path_data(certificate: Certificate, *, most: int = MOST_STEPS) -> TestingPath:
     """The testing path, with p-values by limit."""
     path, problem = certificate.path, certificate.problem
-    p_value, level = path["p_value"].to_numpy(dtype=float), path["level"].to_numpy(dtype=float)
-    certified = path["certified"].to_numpy(dtype=bool)
+    p_value, tested_at = path["p_value"].to_numpy(dtype=float), path["tested_at"].to_numpy(dtype=float)
+    passed = path["certified"].to_numpy(dtype=bool)
     chosen = path["chosen"].to_numpy() > 0
     names = problem.limit_names
     own = [f"p_value {name}" if len(names) > 1 else "p_value" for name in names]
@@ -144,25 +147,25 @@ def path_data(certificate: Certificate, *, most: int = MOST_STEPS) -> TestingPat
         limit_names=tuple(names),
         step=kept + 1,
         p_value=p_value[kept],
-        level=level[kept],
+        tested_at=tested_at[kept],
         by_limit=path[own].to_numpy(dtype=float)[kept],
-        certified=certified[kept],
+        passed=passed[kept],
         chosen=chosen[kept],
         settings=tuple(
             _settings(path[list(certificate.setting_columns.values())].iloc[kept], list(certificate.setting_columns))
         ),
         delta=problem.delta,
         n_steps=len(path),
-        stopped=_stopped(certified, level, problem.delta) if certificate.guaranteed else None,
+        stopped=_stopped(passed, tested_at, problem.delta) if certificate.guaranteed else None,
         floor=max(P_FLOOR, min(0.1 * problem.delta, float(positive.min(initial=1.0)))),
         by_mean=not certificate.guaranteed and bool(np.isnan(p_value).all()),
     )
 
 
-def _stopped(certified: BoolArray, level: FloatArray, delta: float) -> int | None:
+def _stopped(passed: BoolArray, tested_at: FloatArray, delta: float) -> int | None:
     """A fixed sequence tests everything at delta and has its only failure at the end."""
-    fixed = len(certified) and bool((level == delta).all()) and bool(certified[:-1].all())
-    return len(certified) if fixed and not certified[-1] else None
+    fixed = len(passed) and bool((tested_at == delta).all()) and bool(passed[:-1].all())
+    return len(passed) if fixed and not passed[-1] else None
 
 
 def _front(values: FloatArray, shown: Sequence[Measure]) -> IntArray:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 from functools import cache
+from importlib import metadata
 from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from riskfront.calibration.certificate import Certificate
-from riskfront.reporting import certificate_charts, page_charts, page_values, sentences
+from riskfront.calibration.verdict import listed
+from riskfront.reporting import certificate_charts, chart_views, page_charts, page_values, sentences
+from riskfront.runtime.cache_folder import remembered
 from riskfront.runtime.files import write_text
 
 
@@ -43,7 +46,7 @@ def report_html(certificate: Certificate, *, frontier: pd.DataFrame | None = Non
     if front is not None and len(front["alphas"]):
         charts["frontier"] = _frontier(certificate, front)
     mixture = page_values.mixtures(certificate)
-    shown, more = page_values.shortened(page_values.bounds(certificate) if certificate else [])
+    shown, more = page_values.shortened(page_values.limits(certificate) if certificate else [])
     best, others = page_values.chosen(certificate)
     steps, later = page_values.steps(certificate)
     template = _environment().get_template("report.html.jinja")
@@ -52,16 +55,19 @@ def report_html(certificate: Certificate, *, frontier: pd.DataFrame | None = Non
         certificate=certificate,
         sentences=[sentence.replace(" %", "\N{NO-BREAK SPACE}%") for sentence in sentences.verdict(certificate)],
         no_guarantee=sentences.NO_GUARANTEE,
+        looks=sentences.earlier_looks(certificate),
         setting=certificate.config if certificate else None,
         setting_json=page_values.setting_json(certificate.config) if certificate else "",
         measures=certificate_charts.measures(certificate),
         chosen=best,
         more_chosen=others,
         failure=page_values.failure(certificate),
-        bounds=shown,
-        more_bounds=more,
+        limits=shown,
+        more_limits=more,
+        what_holds=sentences.what_holds(certificate),
         cloud=cloud,
         symbols=_symbols(cloud),
+        zoomed=any(view.near != view.all for view in chart_views.of_tradeoff(cloud)),
         tests=tests,
         steps=steps,
         more_steps=later,
@@ -86,7 +92,7 @@ def _title(certificate: Certificate) -> str:
 def _tradeoff(certificate: Certificate, data: certificate_charts.TradeOff) -> dict[str, Any]:
     x, y = page_charts.default_axes(data)
     labels = [measure.label for measure in data.measures]
-    counted = sentences.listed(
+    counted = listed(
         [f"{count:,} {name}" for name, count in zip(data.names, data.counts, strict=True) if count] or ["none"]
     )
     text = f"Scatter plot of {data.n_settings:,} settings, {labels[y]} against {labels[x]}: {counted}."
@@ -148,7 +154,11 @@ def _json(value: Any) -> str:
 
 @cache
 def _library() -> str:
-    """Vega, as its Python package ships it."""
+    """Vega, as its Python package ships it. Putting it together takes seconds, so it is kept for later processes."""
+    return remembered(f"vega-of-vl-convert-{metadata.version('vl-convert-python')}.js", _bundled)
+
+
+def _bundled() -> str:
     import vl_convert
 
     # the bundle's name ``vega`` is null since Vega 6; Vega-Embed has the real one inside

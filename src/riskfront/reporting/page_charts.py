@@ -1,16 +1,21 @@
-"""The charts of the page, as Vega specifications. Fields have names of our own (x0, x1, ...): a user's name is only a title."""
+"""The charts of the page, as Vega specifications. Fields have names of our own (x0, x1, ...): a user's name is only a title.
+
+Written as Vega and not as Vega-Lite, which would have to be compiled: starting its compiler takes seconds.
+"""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from riskfront.reporting import chart_views
 from riskfront.reporting.certificate_charts import CERTIFIED, CHOSEN, EXPLORED, FRONT, TESTED, TestingPath, TradeOff
 from riskfront.reporting.sentences import number
+
+Spec = dict[str, Any]
 
 #: a symbol for each status, as an SVG path in the square from -1 to 1, and a colour of Okabe and Ito: told apart by either
 SYMBOLS: dict[int, str] = {
@@ -30,33 +35,44 @@ COLOURS: dict[int, str] = {
 HOLLOW = {FRONT}
 _SIZES = {EXPLORED: 26, FRONT: 80, TESTED: 90, CERTIFIED: 80, CHOSEN: 340}
 _HEIGHT = 360
-_POINTS: dict[str, Any] = {"name": "points", "values": []}
+_INK = {"value": "currentColor"}
+_WHOLE_WIDTH = {"signal": "width"}
+_WHOLE_HEIGHT = {"signal": "height"}
 
 
-def tradeoff(data: TradeOff, text: str) -> dict[str, Any]:
-    """All settings in two measures; parameters ``xaxis``, ``yaxis`` and ``shown`` are set by the page."""
-    import altair as alt
-
+def tradeoff(data: TradeOff, text: str) -> Spec:
+    """All settings in two measures; the page sets the signals ``xaxis``, ``yaxis``, ``shown`` and ``near``."""
     fields = [f"x{index}" for index in range(len(data.measures))]
-    rows = _rows(fields, data.values, s=data.status)
     limits = [{"m": f, "at": m.limit} for f, m in zip(fields, data.measures, strict=True) if m.limit is not None]
     x, y = default_axes(data)
-    parameters = [
-        alt.param(name="xaxis", value=fields[x]),
-        alt.param(name="yaxis", value=fields[y]),
-        alt.param(name="shown", value=[True] * len(SYMBOLS)),
+    views = chart_views.of_tradeoff(data)
+    signals: list[Spec] = [
+        {"name": "xaxis", "value": fields[x]},
+        {"name": "yaxis", "value": fields[y]},
+        {"name": "shown", "value": [True] * len(SYMBOLS)},
+        {"name": "near", "value": True},
+        {"name": "views", "value": {f: view.all for f, view in zip(fields, views, strict=True)}},
+        {"name": "closer", "value": {f: view.near for f, view in zip(fields, views, strict=True)}},
     ]
-    layers = [_limit_rule(limits, side) for side in ("x", "y")]
-    base = alt.Chart().transform_calculate(x="datum[xaxis]", y="datum[yaxis]")
+    scales = [
+        _linear(side, {"signal": f"near ? closer[{side}axis] : views[{side}axis]"}, span)
+        for side, span in (("x", "width"), ("y", "height"))
+    ]
+    sources: list[Spec] = [_points(_rows(fields, data.values, data.status))]
+    marks: list[Spec] = []
+    for side in ("x", "y"):
+        kept = {"type": "filter", "expr": f"datum.m === {side}axis"}
+        sources.append({"name": f"limits-{side}", "values": limits, "transform": [kept]})
+        marks.append(_rule(f"limits-{side}", side, {"scale": side, "field": "at"}))
     for status in np.unique(data.status).tolist():
-        kept = f"datum.s === {status} && shown[{status}] && isValid(datum.x) && isValid(datum.y)"
-        layers.append(
-            base.transform_filter(kept)
-            .mark_point(**_mark(status))
-            .encode(x=_free(alt.X("x:Q"), None), y=_free(alt.Y("y:Q"), None), tooltip="i:Q")
-        )
-    chart = alt.layer(*layers, data=_POINTS).add_params(*parameters)
-    return _compiled(chart, text, rows)
+        kept = {
+            "type": "filter",
+            "expr": f"datum.s === {status} && shown[{status}] && isValid(datum[xaxis]) && isValid(datum[yaxis])",
+        }
+        sources.append({"name": f"status-{status}", "source": "points", "transform": [kept]})
+        at = {side: {"scale": side, "field": {"signal": f"{side}axis"}} for side in ("x", "y")}
+        marks.append(_symbols(f"status-{status}", status, at, clip=True))  # a closer view leaves points out
+    return _chart(text, sources, signals, scales, [_axis("x", "bottom"), _axis("y", "left")], marks)
 
 
 def default_axes(data: TradeOff) -> tuple[int, int]:
@@ -66,47 +82,40 @@ def default_axes(data: TradeOff) -> tuple[int, int]:
     return 0, upwards
 
 
-def testing_path(data: TestingPath, text: str) -> dict[str, Any]:
-    """p-values by step on a log scale, the level at which each was judged, delta, and where testing stopped."""
-    import altair as alt
-
-    status = np.where(data.chosen, CHOSEN, np.where(data.certified, CERTIFIED, TESTED))
-    p_values, levels = np.maximum(data.p_value, data.floor), np.maximum(data.level, data.floor)
-    rows = _rows(["n", "p", "l"], np.column_stack([data.step, p_values, levels]), s=status)
-    scale = alt.Scale(type="log", domain=[data.floor / 2, 1], nice=False, clamp=True)
-    across = alt.X("n:Q", title="step", scale=alt.Scale(domain=[0.5, data.n_steps + 0.5], nice=False))
-    across = across.axis(format=",d", grid=False, **_whole(data.n_steps))
-    upwards = alt.Y("p:Q", title=None, scale=scale).axis(format="~g", values=_powers(data.floor), tickCount=10)
-    base = alt.Chart().encode(x=across)
-    layers = [
-        alt.Chart({"values": [{"p": data.delta}]})
-        .mark_rule(color="currentColor", strokeDash=[6, 4], aria=False)
-        .encode(y=upwards),
-        alt.Chart({"values": [{"p": data.delta, "t": f"delta = {number(data.delta)}"}]})
-        .mark_text(align="left", baseline="top", x=6, dy=5, color="currentColor", fontSize=12, aria=False)
-        .encode(y=upwards, text="t:N"),
+def testing_path(data: TestingPath, text: str) -> Spec:
+    """p-values by step on a log scale, the share of delta each was tested at, delta, and where testing stopped."""
+    status = np.where(data.chosen, CHOSEN, np.where(data.passed, CERTIFIED, TESTED))
+    p_values, shares = np.maximum(data.p_value, data.floor), np.maximum(data.tested_at, data.floor)
+    sources = [_points(_rows(["n", "p", "l"], np.column_stack([data.step, p_values, shares]), status))]
+    scales = [
+        _linear("x", [0.5, data.n_steps + 0.5], "width"),
+        {"name": "y", "type": "log", "domain": [data.floor / 2, 1], "range": "height", "clamp": True},
     ]
-    if data.level_varies:
-        dotted = {
-            "interpolate": "step",
-            "strokeWidth": 1.5,
-            "strokeDash": [2, 3],
-            "color": COLOURS[FRONT],
-            "aria": False,
-        }
-        reached = base.transform_filter("isValid(datum.l)").mark_line(**dotted)
-        layers.append(reached.encode(y=alt.Y("l:Q", title=None, scale=scale)))
+    axes = [
+        _axis("x", "bottom", title="step", format=",d", grid=False, **_whole(data.n_steps)),
+        _axis("y", "left", format="~g", values=_powers(data.floor)),
+    ]
+    delta = {"scale": "y", "value": data.delta}
+    marks = [
+        _rule(None, "y", delta),
+        _words(f"delta = {number(data.delta)}", {"x": {"value": 6}, "y": {**delta, "offset": 5}}, "left", "top"),
+    ]
+    if data.shares_delta:
+        kept = {"type": "filter", "expr": "isValid(datum.l)"}
+        sources.append({"name": "shares", "source": "points", "transform": [kept]})
+        marks.append(_line("shares", "n", "l", COLOURS[FRONT], interpolate="step", strokeWidth=1.5, strokeDash=[2, 3]))
     if data.stopped is not None:
-        layers.extend(_stop(data.stopped, data.n_steps, across))
+        marks += _stop(data.stopped, data.n_steps)
     for code in (TESTED, CERTIFIED, CHOSEN):
-        mark = {**_mark(code), "size": 240 if code == CHOSEN else 85}
-        layers.append(base.transform_filter(f"datum.s === {code}").mark_point(**mark).encode(y=upwards, tooltip="i:Q"))
-    return _compiled(alt.layer(*layers, data=_POINTS), text, rows)
+        sources.append(_part(code))
+        at = {"x": {"scale": "x", "field": "n"}, "y": {"scale": "y", "field": "p"}}
+        marks.append(_symbols(f"status-{code}", code, at, size=240 if code == CHOSEN else 85))
+    return _chart(text, sources, [], scales, axes, marks)
 
 
-def _whole(n_steps: int) -> dict[str, Any]:
+def _whole(n_steps: int) -> Spec:
     """Ticks at whole steps."""
-    return {"values": list(range(1, n_steps + 1)), "tickCount": 12} if n_steps <= 12 else {"tickMinStep": 1}
+    return {"values": list(range(1, n_steps + 1))} if n_steps <= 12 else {"tickMinStep": 1, "tickCount": 6}
 
 
 def _powers(floor: float) -> list[float]:
@@ -115,109 +124,143 @@ def _powers(floor: float) -> list[float]:
     return [float(f"1e{power}") for power in range(0, lowest - 1, -math.ceil(-lowest / 7))]
 
 
-def _stop(stopped: int, n_steps: int, across: Any) -> list[Any]:
-    import altair as alt
-
-    stop = alt.Chart({"values": [{"n": stopped, "t": f"stopped at step {number(stopped)}"}]}).encode(x=across)
+def _stop(stopped: int, n_steps: int) -> list[Spec]:
+    at = {"scale": "x", "value": stopped}
     left = stopped > n_steps / 2 and n_steps > 1
-    words = {"align": "right" if left else "left", "dx": -8 if left else 8}
+    place = {"x": {**at, "offset": -8 if left else 8}, "y": {"value": 12}}
     return [
-        stop.mark_rule(color=COLOURS[TESTED], strokeDash=[2, 2], aria=False),
-        stop.mark_text(**words, y=12, color="currentColor", fontSize=12, aria=False).encode(text="t:N"),
+        _rule(None, "x", at, stroke=COLOURS[TESTED], dash=(2, 2)),
+        _words(f"stopped at step {number(stopped)}", place, "right" if left else "left", "middle"),
     ]
 
 
 def frontier(
     alphas: Sequence[float | str], values: np.ndarray[Any, Any], first: Sequence[bool], own: float | None, text: str
-) -> dict[str, Any]:
+) -> Spec:
     """The chosen settings for each alpha; ``yaxis`` is set by the page. ``own``: the alpha of this certificate."""
-    import altair as alt
-
     fields = [f"x{index}" for index in range(values.shape[1])]
-    rows = _rows(fields, values, s=[CHOSEN] * len(values))
+    rows = _rows(fields, values, [CHOSEN] * len(values))
     for row, alpha, best in zip(rows, alphas, first, strict=True):
         row.update(a=alpha, b=bool(best))
+    views = {f: chart_views.around(values[:, index]) for index, f in enumerate(fields)}
+    signals: list[Spec] = [{"name": "yaxis", "value": "x0"}, {"name": "views", "value": views}]
     numeric = not any(isinstance(alpha, str) for alpha in alphas)
-    across = _free(alt.X("a:Q"), None) if numeric else alt.X("a:O", sort=None, title=None).axis(labelAngle=0)
-    base = alt.Chart().transform_calculate(y="datum[yaxis]").transform_filter("isValid(datum.y)").encode(x=across)
-    upwards = _free(alt.Y("y:Q"), None)
-    mark = {**_mark(CHOSEN), "size": 130}
-    layers = [
-        base.transform_filter("datum.b")
-        .mark_line(color=COLOURS[CERTIFIED], strokeWidth=2, aria=False)
-        .encode(y=upwards),
-        base.mark_point(**mark).encode(y=upwards, tooltip="i:Q"),
+    upwards = _linear("y", {"signal": "views[yaxis]"}, "height")
+    if numeric:
+        seen = [float(alpha) for alpha in alphas] + ([] if own is None else [own])
+        across = _linear("x", chart_views.around(np.array(seen)), "width")
+    else:
+        across = {"name": "x", "type": "point", "domain": list(dict.fromkeys(alphas)), "range": "width", "padding": 0.5}
+    sources = [
+        _points(rows),
+        {"name": "drawn", "source": "points", "transform": [{"type": "filter", "expr": "isValid(datum[yaxis])"}]},
+        {"name": "best", "source": "drawn", "transform": [{"type": "filter", "expr": "datum.b"}]},
+    ]
+    place = {"x": {"scale": "x", "field": "a"}, "y": {"scale": "y", "field": {"signal": "yaxis"}}}
+    marks = [
+        _line("best", "a", {"signal": "yaxis"}, COLOURS[CERTIFIED], strokeWidth=2),
+        _symbols("drawn", CHOSEN, place, size=130),
     ]
     if numeric and own is not None:
-        rule = alt.Chart({"values": [{"a": own}]})
-        layers.insert(0, rule.mark_rule(color="currentColor", strokeDash=[6, 4], aria=False).encode(x=across))
-    chart = alt.layer(*layers, data=_POINTS).add_params(alt.param(name="yaxis", value="x0"))
-    return _compiled(chart, text, rows)
+        marks.insert(0, _rule(None, "x", {"scale": "x", "value": own}))
+    return _chart(text, sources, signals, [across, upwards], [_axis("x", "bottom"), _axis("y", "left")], marks)
 
 
-def _limit_rule(limits: list[dict[str, Any]], side: str) -> Any:
-    """A dashed line at the limit of whatever measure is on this axis."""
-    import altair as alt
-
-    channel = {"x": alt.X, "y": alt.Y}[side]("at:Q", title=None)
-    data = alt.Chart({"values": limits or [{"m": "", "at": 0}]}).transform_filter(f"datum.m === {side}axis")
-    return data.mark_rule(color="currentColor", strokeDash=[6, 4], aria=False).encode(**{side: channel})
+def _points(rows: list[Spec]) -> Spec:
+    return {"name": "points", "values": rows}
 
 
-def _mark(status: int) -> dict[str, Any]:
-    hollow = status in HOLLOW
-    return {
-        "shape": SYMBOLS[status],
-        "size": _SIZES[status],
-        "fill": "transparent" if hollow else COLOURS[status],
-        "stroke": "currentColor" if status == CHOSEN else COLOURS[status],
-        "strokeWidth": 1.6 if hollow else 1.2 if status == CHOSEN else 0,
-        "opacity": 0.55 if status == EXPLORED else 0.9,
-        "aria": False,  # thousands of labels help nobody: the picture has one, and the tables hold the numbers
-    }
+def _part(status: int) -> Spec:
+    kept = {"type": "filter", "expr": f"datum.s === {status}"}
+    return {"name": f"status-{status}", "source": "points", "transform": [kept]}
 
 
-def _free(channel: Any, title: str | None) -> Any:
-    """An axis that need not start at zero."""
-    import altair as alt
-
-    return channel.title(title).scale(alt.Scale(zero=False, nice=True))
-
-
-def _rows(fields: Sequence[str], values: np.ndarray[Any, Any], s: Any) -> list[dict[str, Any]]:
+def _rows(fields: Sequence[str], values: np.ndarray[Any, Any], status: Any) -> list[Spec]:
     """One record a point; ``i`` is its place in the list of tooltips, ``s`` its status."""
     return [
         {"i": index, "s": int(code), **{f: None if v != v else v for f, v in zip(fields, row, strict=True)}}
-        for index, (row, code) in enumerate(zip(values.tolist(), s, strict=True))
+        for index, (row, code) in enumerate(zip(values.tolist(), status, strict=True))
     ]
 
 
-def _compiled(chart: Any, text: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Vega that needs no Vega-Lite in the page, drawn in the colour of the text around it, as wide as its place."""
-    import altair as alt
-    import vl_convert
+def _linear(name: str, domain: Any, span: str) -> Spec:
+    """An axis that need not start at zero."""
+    return {"name": name, "type": "linear", "domain": domain, "range": span, "zero": False}
 
-    styled = chart.properties(width="container", height=_HEIGHT, description=text, background="transparent").configure(
-        font="system-ui, -apple-system, 'Segoe UI', sans-serif",
-        axis=alt.AxisConfig(
-            labelColor="currentColor",
-            titleColor="currentColor",
-            domainColor="currentColor",
-            tickColor="currentColor",
-            gridColor="currentColor",
-            gridOpacity=0.12,
-            domainOpacity=0.5,
-            tickOpacity=0.5,
-            labelFontSize=12,
-            titleFontSize=12,
-            titleFontWeight="normal",
-            tickCount=6,
-        ),
-        view=alt.ViewConfig(stroke=None),
-    )
-    version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    compiled: dict[str, Any] = vl_convert.vegalite_to_vega(json.dumps(styled.to_dict()), vl_version=version)
-    for source in compiled["data"]:
-        if source["name"] == _POINTS["name"]:
-            source["values"] = rows  # only now: thousands of points need neither checking nor compiling
-    return compiled
+
+def _axis(scale: str, orient: str, **more: Any) -> Spec:
+    style = {"grid": True, "tickCount": 6, "labelOverlap": True, "zindex": 0}
+    return {"scale": scale, "orient": orient, **style, **more}
+
+
+def _symbols(source: str, status: int, at: Spec, size: int | None = None, *, clip: bool = False) -> Spec:
+    hollow = status in HOLLOW
+    drawn = {
+        **at,
+        "shape": {"value": SYMBOLS[status]},
+        "size": {"value": size or _SIZES[status]},
+        "fill": {"value": "transparent" if hollow else COLOURS[status]},
+        "stroke": {"value": "currentColor" if status == CHOSEN else COLOURS[status]},
+        "strokeWidth": {"value": 1.6 if hollow else 1.2 if status == CHOSEN else 0},
+        "opacity": {"value": 0.55 if status == EXPLORED else 0.9},
+        "tooltip": {"field": "i"},
+    }
+    # aria: thousands of labels help nobody; the picture has one, and the tables hold the numbers
+    return {"type": "symbol", "from": {"data": source}, "clip": clip, "aria": False, "encode": {"update": drawn}}
+
+
+def _rule(
+    source: str | None, side: str, at: Spec, *, stroke: str = "currentColor", dash: Sequence[int] = (6, 4)
+) -> Spec:
+    """A line across the picture at a value of one side."""
+    across = {"x": at, "y": {"value": 0}, "y2": _WHOLE_HEIGHT} if side == "x" else {"y": at, "x2": _WHOLE_WIDTH}
+    drawn = {**across, "stroke": {"value": stroke}, "strokeDash": {"value": list(dash)}}
+    mark: Spec = {"type": "rule", "clip": True, "aria": False, "encode": {"update": drawn}}
+    return mark if source is None else {**mark, "from": {"data": source}}
+
+
+def _line(source: str, x: Any, y: Any, colour: str, **style: Any) -> Spec:
+    drawn = {"x": {"scale": "x", "field": x}, "y": {"scale": "y", "field": y}, "stroke": {"value": colour}}
+    drawn |= {name: {"value": value} for name, value in style.items()}
+    return {"type": "line", "from": {"data": source}, "clip": True, "aria": False, "encode": {"update": drawn}}
+
+
+def _words(text: str, at: Spec, align: str, baseline: str) -> Spec:
+    drawn = {**at, "text": {"value": text}, "align": {"value": align}, "baseline": {"value": baseline}, "fill": _INK}
+    return {"type": "text", "aria": False, "encode": {"update": {**drawn, "fontSize": {"value": 12}}}}
+
+
+def _chart(
+    text: str, sources: list[Spec], signals: list[Spec], scales: list[Spec], axes: list[Spec], marks: list[Spec]
+) -> Spec:
+    """Drawn in the colour of the text around it, as wide as its place."""
+    width = "isFinite(containerSize()[0]) ? containerSize()[0] : 200"
+    ink = {f"{part}Color": "currentColor" for part in ("label", "title", "domain", "tick", "grid")}
+    return {
+        "$schema": "https://vega.github.io/schema/vega/v6.json",
+        "description": text,
+        "background": "transparent",
+        "padding": 5,
+        "height": _HEIGHT,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "signals": [
+            {"name": "width", "init": width, "on": [{"update": width, "events": "window:resize"}]},
+            *signals,
+        ],
+        "data": sources,
+        "scales": scales,
+        "axes": axes,
+        "marks": marks,
+        "config": {
+            "font": "system-ui, -apple-system, 'Segoe UI', sans-serif",
+            "axis": {
+                **ink,
+                "gridOpacity": 0.12,
+                "domainOpacity": 0.5,
+                "tickOpacity": 0.5,
+                "labelFontSize": 12,
+                "titleFontSize": 12,
+                "titleFontWeight": "normal",
+            },
+        },
+    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,11 +34,11 @@ def setting_json(setting: Mapping[str, Any]) -> str:
     return json.dumps(dict(setting), ensure_ascii=False)
 
 
-def bounds(certificate: Certificate, rank: int = 1) -> list[Row]:
-    """The table of limits of one chosen setting: risk, bound, limit, margin, examples, for each limit and group."""
+def limits(certificate: Certificate, rank: int = 1) -> list[Row]:
+    """The table of limits of one chosen setting: what was measured, and how it was tested, for each limit and group."""
     by_name = {str(limit): limit for limit in certificate.problem.limits}
     rows = []
-    for record in certificate.bounds[certificate.bounds["chosen"] == rank].to_dict("records"):
+    for record in certificate.measured[certificate.measured["chosen"] == rank].to_dict("records"):
         limit = by_name[record["limit"]]
         group = record["group"]
         if group is None or group != group:
@@ -50,10 +49,11 @@ def bounds(certificate: Certificate, rank: int = 1) -> list[Row]:
                 "group": None if limit.per is None else f"{limit.per} = {setting_value(plain(group))}",
                 "side": "at most" if limit.at_least is None else "at least",
                 "limit": limit.compared_with,
-                "risk": record["risk"],
-                "bound": record["bound"],
-                "margin": record["margin"],
-                "n": record["n"],
+                "measured": record["measured"],
+                "examples": record["examples"],
+                "p_value": record["p_value"],
+                "tested_at": record["tested_at"],
+                "nearness": sentences.nearness(certificate, record),
             }
         )
     return rows
@@ -63,12 +63,12 @@ def shortened(rows: list[Row]) -> tuple[list[Row], list[Row]]:
     """The rows to show at once and the rest. Of many groups, those nearest to their limit come first."""
     if len(rows) <= _MOST_GROUPS:
         return rows, []
-    ranked = sorted(rows, key=lambda row: math.inf if row["margin"] != row["margin"] else row["margin"])
+    ranked = sorted(rows, key=lambda row: row["nearness"])
     return ranked[:_MOST_GROUPS], ranked[_MOST_GROUPS:]
 
 
 def chosen(certificate: Certificate) -> tuple[list[Row], int]:
-    """The chosen settings with their objectives and risks, best first, and how many more there are."""
+    """The chosen settings with what was measured, best first, and how many more there are."""
     if not certificate:
         return [], 0
     frame = certificate.chosen
@@ -93,42 +93,42 @@ def failure(certificate: Certificate) -> Row | None:
     facts: list[tuple[str, Any]] = [
         ("Limit that failed", found["limit"]),
         ("Setting that came nearest", in_short(found["setting"])),
-        ("Empirical risk there", found["risk"]),
+        ("Measured there", found["measured"]),
         ("Limit", at),
-        *_distance(found["risk"], limit),
+        *_distance(found["measured"], limit),
         ("p-value", found["p_value"]),
-        ("Level it had to reach", found["level"]),
-        ("Test examples behind it", found["n"]),
-        ("Examples needed at this risk", _needed(found["n_at_this_risk"], found["risk"], limit)),
-        ("Examples a perfect setting would need", _needed(found["n_perfect"], None, limit)),
+        ("p-value it had to reach", found["tested_at"]),
+        ("Testing examples behind it", found["examples"]),
+        ("Testing examples needed with this mean", _needed(found["examples_at_this_mean"], found["measured"], limit)),
+        ("Testing examples a perfect setting would need", _needed(found["examples_if_perfect"], None, limit)),
     ]
     if found["group"] is not None:
         facts.insert(1, ("Group", found["group"]))
     return {"message": found["message"], "facts": facts, "limits": _limits_at(certificate, found["setting"])}
 
 
-def _distance(risk: float | None, limit: Limit | None) -> list[tuple[str, Any]]:
-    """How far the risk was from the limit, and on which side."""
-    if risk is None or limit is None:
+def _distance(measured: float | None, limit: Limit | None) -> list[tuple[str, Any]]:
+    """How far the measured value was from the limit, and on which side."""
+    if measured is None or limit is None:
         return []
-    over = risk - limit.compared_with
+    over = measured - limit.compared_with
     return [("Above the limit by" if over > 0 else "Below the limit by", abs(over))]
 
 
-def _needed(count: int | None, risk: float | None, limit: Limit | None) -> Any:
+def _needed(count: int | None, measured: float | None, limit: Limit | None) -> Any:
     if count is not None:
         return count
-    broken = risk is not None and limit is not None and _beyond(risk, limit)
-    return "no number would do: the risk is not within the limit" if broken else "more than can be had"
+    broken = measured is not None and limit is not None and _beyond(measured, limit)
+    return "no number would do: what was measured is not within the limit" if broken else "more than can be had"
 
 
-def _beyond(risk: float, limit: Limit) -> bool:
+def _beyond(measured: float, limit: Limit) -> bool:
     at = limit.compared_with
-    return risk >= at if limit.at_least is None else risk <= at
+    return measured >= at if limit.at_least is None else measured <= at
 
 
 def _limits_at(certificate: Certificate, setting: Mapping[str, Any]) -> list[Row]:
-    """Every limit with its risk and p-value at one tested setting."""
+    """Every limit with its measured value and p-value at one tested setting."""
     path = certificate.path
     same = np.ones(len(path), dtype=bool)
     for name, column in certificate.setting_columns.items():
@@ -141,7 +141,7 @@ def _limits_at(certificate: Certificate, setting: Mapping[str, Any]) -> list[Row
             "what": sentences.limit_name(limit),
             "side": "at most" if limit.at_least is None else "at least",
             "limit": limit.compared_with,
-            "risk": row[name],
+            "measured": row[name],
             "p_value": row[f"p_value {name}" if len(names) > 1 else "p_value"],
         }
         for name, limit in zip(names, certificate.problem.limits, strict=True)
@@ -159,15 +159,15 @@ def steps(certificate: Certificate) -> tuple[list[Row], int]:
             "setting": in_short(dict(zip(certificate.setting_columns, map(plain, setting), strict=True))),
             "values": values,
             "p_value": p_value,
-            "level": level,
+            "tested_at": tested_at,
             "certified": certified,
         }
-        for index, (setting, values, p_value, level, certified) in enumerate(
+        for index, (setting, values, p_value, tested_at, certified) in enumerate(
             zip(
                 frame[columns].itertuples(index=False, name=None),
                 frame[names].to_numpy(dtype=float).tolist(),
                 frame["p_value"],
-                frame["level"],
+                frame["tested_at"],
                 frame["certified"],
                 strict=True,
             ),
@@ -182,7 +182,7 @@ def tradeoff_tips(data: TradeOff) -> Row:
     names = ["", *(data.settings[0] if data.settings else ()), *(measure.label for measure in data.measures)]
     rows = [
         [
-            data.names[status] + (f" (step {step})" if step else ", from opt data"),
+            data.names[status] + (f" (step {step})" if step else ", from planning examples"),
             *map(setting_value, setting.values()),
             *map(number, values),
         ]
@@ -195,23 +195,24 @@ def tradeoff_tips(data: TradeOff) -> Row:
 
 def path_tips(data: TestingPath) -> Row:
     by_limit = [f"p-value of {name}" for name in data.limit_names] if len(data.limit_names) > 1 else []
-    names = ["", *(data.settings[0] if data.settings else ()), "p-value", *by_limit, "level"]
+    names = ["", *(data.settings[0] if data.settings else ()), "p-value", *by_limit, "tested at"]
     rows = []
     for index, setting in enumerate(data.settings):
-        verdict = "chosen" if data.chosen[index] else "passed" if data.certified[index] else "failed"
+        verdict = "chosen" if data.chosen[index] else "passed" if data.passed[index] else "failed"
         each = [number(float(p)) for p in data.by_limit[index]] if by_limit else []
         row = [f"step {data.step[index]}, {verdict}", *map(setting_value, setting.values())]
-        rows.append([*row, number(float(data.p_value[index])), *each, number(float(data.level[index]))])
+        rows.append([*row, number(float(data.p_value[index])), *each, number(float(data.tested_at[index]))])
     return {"names": names, "rows": rows}
 
 
 def frontier(certificate: Certificate, frame: pd.DataFrame) -> Row:
     """The calibrated frontier: its points, and the alphas at which nothing was certified."""
-    if "alpha" not in frame or "n_certified" not in frame:
+    count = "n_certified" if "n_certified" in frame else "n_picked"
+    if "alpha" not in frame or count not in frame:
         raise InvalidInputError(f"a frontier must be the data frame of riskfront.frontier; got {list(frame.columns)}.")
     shown = [measure for measure in measures(certificate) if measure.name in frame]
     settings = {name: column for name, column in certificate.setting_columns.items() if column in frame}
-    passed = frame[frame["n_certified"] > 0]
+    passed = frame[frame[count] > 0]
     alphas = [plain(alpha) for alpha in passed["alpha"]]
     values = passed[[measure.name for measure in shown]].to_numpy(dtype=float)
     numeric = all(isinstance(alpha, int | float) for alpha in alphas)
@@ -225,7 +226,7 @@ def frontier(certificate: Certificate, frame: pd.DataFrame) -> Row:
         "alphas": alphas if numeric else [*map(_alpha, alphas)],
         "values": values,
         "first": [index == 0 or alphas[index] != alphas[index - 1] for index in range(len(alphas))],
-        "empty": [_alpha(plain(alpha)) for alpha in frame.loc[frame["n_certified"] == 0, "alpha"]],
+        "empty": [_alpha(plain(alpha)) for alpha in frame.loc[frame[count] == 0, "alpha"]],
         "tips": {"names": ["", *settings, *(measure.label for measure in shown)], "rows": tips},
     }
 

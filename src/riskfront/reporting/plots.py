@@ -76,13 +76,15 @@ def plot_tradeoff(
 
 
 def plot_path(certificate: Certificate, *, ax: Axes | None = None) -> Axes:
-    """p-values by step on a log scale, with delta, the levels, and where testing stopped."""
+    """p-values by step on a log scale, with delta, the share of it each was tested at, and where testing stopped."""
     data = path_data(certificate)
     axes = _axes(ax)
     axes.axhline(data.delta, label=f"delta = {data.delta:g}", **_DASHED)
-    if data.level_varies:
-        axes.step(data.step, np.maximum(data.level, data.floor), where="mid", color="#0072B2", ls=":", label="level")
-    status = np.where(data.chosen, CHOSEN, np.where(data.certified, CERTIFIED, TESTED))
+    if data.shares_delta:
+        axes.step(
+            data.step, np.maximum(data.tested_at, data.floor), where="mid", color="#0072B2", ls=":", label="tested at"
+        )
+    status = np.where(data.chosen, CHOSEN, np.where(data.passed, CERTIFIED, TESTED))
     for code, label in ((TESTED, "failed"), (CERTIFIED, "passed"), (CHOSEN, "chosen")):
         rows = status == code
         if rows.any():
@@ -104,7 +106,7 @@ def plot_risk_histogram(
     bins: int = 30,
     ax: Axes | None = None,
 ) -> Axes:
-    """Trials by the held-out risk of the setting they chose, for each method, with the limit."""
+    """Trials by the risk of the setting they chose, for each method, with the limit."""
     data = risk_histogram_data(results, column, alpha=alpha, limit=limit, bins=bins)
     axes = _axes(ax)
     for index, (name, counts) in enumerate(zip(data.methods, data.counts, strict=True)):
@@ -134,7 +136,7 @@ def plot_violins(
         axes.axhline(data.limit, label=f"limit {data.limit:g}", **_DASHED)
         axes.legend(fontsize="small")
     labels = [
-        name if share == 1 else f"{name}\n({100 * share:.0f} % certified)"
+        name if share == 1 else f"{name}\n({100 * share:.0f} % gave a setting)"
         for name, share in zip(data.methods, data.certified, strict=True)
     ]
     _name_places(axes, labels, start=1)
@@ -147,7 +149,7 @@ def plot_violations(
     *,
     alpha: Any = None,
     delta: float | None = None,
-    column: str = "violated",
+    column: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """How often each method broke a limit, with 95 % intervals and delta."""
@@ -155,7 +157,7 @@ def plot_violations(
     axes = _axes(ax)
     places = np.arange(len(data.methods))
     spread = np.maximum(np.stack([data.rate - data.low, data.high - data.rate]), 0.0)
-    broken = data.rate > (1.0 if data.delta is None else data.delta)
+    broken = data.low > (1.0 if data.delta is None else data.delta)  # more than the noise of so many trials
     bars: Any = axes.bar(places, data.rate, yerr=spread, color=np.where(broken, "#D55E00", "#0072B2"), capsize=4)
     for bar, above in zip(bars, broken, strict=True):
         bar.set_hatch("//" if above else "")
@@ -163,7 +165,7 @@ def plot_violations(
         axes.axhline(data.delta, label=f"delta = {data.delta:g}", **_DASHED)
         axes.legend(fontsize="small")
     _name_places(axes, list(data.methods))
-    axes.set(ylabel="trials that broke a limit", ylim=(0, None))
+    axes.set(ylabel=data.says, ylim=(0, None))
     return axes
 
 

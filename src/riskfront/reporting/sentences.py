@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from numbers import Real
 from typing import Any
 
 from riskfront.calibration.certificate import Certificate
+from riskfront.calibration.verdict import listed
+from riskfront.losses.values import plain
 from riskfront.methods import make_method
 from riskfront.problems.limits import Limit
 from riskfront.problems.objectives import Objective
 
 #: how each method goes about it, in a sentence
 METHOD_IN_WORDS: Mapping[str, str] = {
-    "pareto-testing": "Planned on one part of the data: the best trade-offs, safest first. Tested them in that order on the "
-    "other part, and stopped at the first failure.",
-    "split-fst": "Ordered settings by their p-values on one part of the data. Tested them in that order on the other part, "
-    "and stopped at the first failure.",
-    "constrained-path": "Solved the problem with tighter limits on one part of the data. Tested the solutions on the other "
-    "part, strictest first, and stopped at the first failure.",
-    "low-risk-path": "Learned a path through the grid of settings on one part of the data. Tested along it on the other part, "
-    "and stopped at the first failure.",
+    "pareto-testing": "Planned on the planning examples: the best trade-offs, safest first. Tested them in that order on the "
+    "testing examples, and stopped at the first failure.",
+    "split-fst": "Ordered settings by their p-values on the planning examples. Tested them in that order on the testing "
+    "examples, and stopped at the first failure.",
+    "constrained-path": "Solved the problem with tighter limits on the planning examples. Tested the solutions on the testing "
+    "examples, strictest first, and stopped at the first failure.",
+    "low-risk-path": "Learned a path through the grid of settings on the planning examples. Tested along it on the testing "
+    "examples, and stopped at the first failure.",
     "sgt": "Tested the grid of settings from its safest corner outwards; each success passes its share of delta on to its "
     "neighbours.",
     "fallback": "Shared delta over the values of the first setting, and tested a fixed sequence through the others.",
     "bonferroni": "Tested every setting at delta divided by the number of settings.",
     "holm": "Tested every setting by Holm's procedure.",
-    "alpha-constrained": "Took the best setting whose empirical risks are below the limits. No test was made.",
-    "alpha-delta-constrained": "Took the best setting with a p-value of at most delta, without a correction for the number "
+    "alpha-constrained": "Picked the best setting that measures within the limits. No test was made.",
+    "alpha-delta-constrained": "Picked the best setting with a p-value of at most delta, without a correction for the number "
     "of settings that were looked at.",
 }
+
+_MOST_LOOKS = 3  # earlier questions that are spelled out
 
 NO_GUARANTEE = (
     "This setting carries no guarantee. The method does not account for how many settings it looked at: the limits may well "
@@ -47,13 +52,14 @@ _ASSUMPTIONS = (
         "calibrate again on recent examples."
     ),
     (
-        "The test examples played no part in making the settings: nothing was trained or tuned on them, and limits, delta "
+        "The testing examples played no part in making the settings: nothing was trained or tuned on them, and limits, delta "
         "and seed were fixed before looking at the result. Running again with other seeds until something passes breaks it."
     ),
     "A limit speaks of the mean over many new examples (in each group, where it says so), not of each single example.",
 )
 
 P_VALUE_IN_WORDS: Mapping[str, str] = {
+    "none": "none: no test was made",
     "auto": "exact binomial for 0/1 losses, betting for others",
     "binomial": "exact binomial",
     "betting": "betting",
@@ -64,15 +70,15 @@ P_VALUE_IN_WORDS: Mapping[str, str] = {
 
 
 def number(value: Any) -> str:
-    """A number as it is shown everywhere: whole numbers in full, others with four significant digits."""
+    """A number as it is shown everywhere: whole numbers and large ones in full, others with four significant digits."""
     if value is None or value != value:
         return "not known"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Real):
         as_float = float(value)
-        if as_float.is_integer() and abs(as_float) < 1e15:
-            return f"{int(as_float):,}"
+        if abs(as_float) < 1e15 and (as_float.is_integer() or abs(as_float) >= 1e4):
+            return f"{as_float:,.0f}"
         return f"{as_float:.4g}"
     return str(value)
 
@@ -85,17 +91,68 @@ def setting_value(value: Any) -> str:
 
 
 def verdict(certificate: Certificate) -> list[str]:
-    """The result in sentences: what holds, how sure it is, and what the best setting is worth in the free objectives."""
-    return [certificate.verdict().strip(), *objectives(certificate)]
+    """The result in sentences: what holds, how sure it is, of what it speaks, and what the best setting is worth in the free
+    objectives."""
+    return [*(part for part in certificate.sentences() if part), *certificate.notes, *objectives(certificate)]
 
 
 def objectives(certificate: Certificate) -> list[str]:
-    """One sentence: the free objectives of the best setting on test data. Empty when nothing was certified."""
+    """One sentence: the free objectives of the best setting as measured. Empty when nothing was certified."""
     if not certificate:
         return []
     best = certificate.chosen.iloc[0]
     parts = [f"a {objective_name(o)} of {number(best[o.name])}" for o in certificate.problem.objectives]
-    return [f"The chosen setting has {listed(parts)} on test data."]
+    return [f"The chosen setting has {listed(parts)} as measured on the testing examples."]
+
+
+def what_holds(certificate: Certificate) -> str:
+    """What the numbers next to a limit mean: what was measured, and what holds."""
+    if not certificate.guaranteed:
+        return "Measured on the testing examples the setting was picked by, so new examples may well be worse."
+    return (
+        "Measured on the testing examples; a limit passes when its p-value is at most the share of delta it was tested at. "
+        "What holds on new examples is the limit itself, for all certified settings together."
+    )
+
+
+def earlier_looks(certificate: Certificate) -> list[str]:
+    """What the same testing examples were asked before, and what that does to the confidence."""
+    said = []
+    for counts, meaning in (
+        (True, "The confidence counts them: their deltas and that of this answer add up."),
+        (
+            False,
+            "The confidence speaks of one question that was fixed beforehand; choosing among the answers is not covered.",
+        ),
+    ):
+        asked = [look.asked for look in certificate.earlier_looks if look.counts is counts]
+        if asked:
+            listing = "; ".join(f"({index}) {text}" for index, text in enumerate(asked[:_MOST_LOOKS], start=1))
+            more = (
+                f"; and {len(asked) - _MOST_LOOKS:,} more, listed in the certificate"
+                if len(asked) > _MOST_LOOKS
+                else ""
+            )
+            questions = "1 other question" if len(asked) == 1 else f"{len(asked):,} other questions"
+            said.append(f"The same examples have answered {questions} before: {listing}{more}. {meaning}")
+    return said if certificate.guaranteed else []
+
+
+def nearest_groups(certificate: Certificate) -> list[dict[str, Any]]:
+    """For each limit what was measured at the best setting; of a limit per group, in the group nearest to failing."""
+    best = certificate.measured[certificate.measured["chosen"] == 1].to_dict("records")
+    found: dict[str, dict[str, Any]] = {}
+    for row in sorted(best, key=lambda row: nearness(certificate, row)):
+        found.setdefault(str(row["limit"]), {str(name): value for name, value in row.items()})
+    return [found[str(limit)] for limit in certificate.problem.limits]
+
+
+def nearness(certificate: Certificate, row: Mapping[str, Any]) -> tuple[float, float]:
+    """Small for what came near to its limit: by the p-value, or without a test by the distance."""
+    upper = {str(limit): limit.at_least is None for limit in certificate.problem.limits}[row["limit"]]
+    distance = row["compared_with"] - row["measured"] if upper else row["measured"] - row["compared_with"]
+    p_value = row["p_value"]
+    return (math.inf if p_value != p_value else -p_value, math.inf if distance != distance else distance)
 
 
 def objective_name(objective: Objective) -> str:
@@ -106,16 +163,11 @@ def objective_name(objective: Objective) -> str:
 
 
 def limit_name(limit: Limit) -> str:
-    """What the risks of a limit measure, in words."""
+    """What a limit compares with its number, in words."""
     if limit.quantile is None:
         return limit.name
     where = (f" per {limit.per}" if limit.per else "") + (f" given {limit.given}" if limit.given else "")
     return f"share of examples with {limit.loss} above {limit.value:g}{where}"
-
-
-def listed(parts: list[str]) -> str:
-    """ "a", "a and b", "a, b and c"."""
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
 def assumptions(certificate: Certificate) -> list[str]:
@@ -124,10 +176,21 @@ def assumptions(certificate: Certificate) -> list[str]:
     sure = (
         "None of this gives a guarantee here: the method is a baseline that skips the correction for choosing."
         if not certificate.guaranteed
-        else f"The confidence speaks of this procedure: repeated on fresh data, at most {100 * delta:g} % of its "
-        "certificates would break a limit. It holds for all certified settings together, so choosing among them is free."
+        else f"The confidence speaks of runs: if all of this were repeated on fresh examples, at most {100 * delta:g} % of "
+        "the runs would certify any setting that breaks a limit. All runs count, also those that certify nothing, so it is not "
+        "a share of the certificates issued. It holds for all certified settings together, so choosing among them is free."
     )
-    return [sure, *_ASSUMPTIONS, *_bounded(certificate)]
+    return [sure, *_ASSUMPTIONS, *_covered(certificate), *_bounded(certificate)]
+
+
+def _covered(certificate: Certificate) -> list[str]:
+    """Which groups a limit in every group speaks of, all of them by name."""
+    return [
+        f"A limit in every {name} covers {listed([setting_value(plain(value)) for value in values])}. "
+        f"An example with any other {name} is not covered."
+        for name, values in certificate.groups.items()
+        if values and certificate.guaranteed
+    ]
 
 
 def _bounded(certificate: Certificate) -> list[str]:
@@ -140,12 +203,12 @@ def how_made(certificate: Certificate) -> dict[str, str]:
     """Facts on how the certificate was made, by name."""
     given = {name: value for name, value in certificate.parameters.items() if value is not None}
     options = ", ".join(f"{name} = {setting_value(value)}" for name, value in given.items())
-    p_values = certificate.bounds["p_value_used"].tolist() or [limit.p_value for limit in certificate.problem.limits]
+    p_values = certificate.measured["test"].tolist() or [limit.p_value for limit in certificate.problem.limits]
     delta, total = certificate.problem.delta, certificate.n_opt + certificate.n_test
     split = (
-        f"{number(certificate.n_opt)} examples to plan, {number(certificate.n_test)} to test, {number(total)} in all"
+        f"{number(certificate.n_opt)} planning examples, {number(certificate.n_test)} testing examples, {number(total)} in all"
         if certificate.n_opt
-        else f"none: all {number(certificate.n_test)} examples to test"
+        else f"none: all {number(certificate.n_test)} are testing examples"
     )
     return {
         "Method": certificate.method + (f" ({options})" if options else ""),

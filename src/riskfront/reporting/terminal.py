@@ -1,4 +1,4 @@
-"""Results in a terminal: laid out for 80 columns, in colour on a terminal, plain in a pipe."""
+"""Results in a terminal: sentences in lines of at most 80 characters, tables as wide as the window; plain in a pipe."""
 
 from __future__ import annotations
 
@@ -19,10 +19,18 @@ from riskfront.losses.values import plain
 from riskfront.reporting import sentences
 
 WIDTH = 80
+_GAP = 3  # between columns
+_EDGES = 2  # left and right of a table
 
 
 class _PipeConsole(Console):
-    """Leaves quietly, with the status of a closed pipe, when nobody reads any more (``| head``)."""
+    """Sentences stay narrow where tables may be wide. Leaves quietly, with the status of a closed pipe, when nobody reads any
+    more (``| head``)."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        if all(isinstance(part, str) for part in objects):
+            options.setdefault("width", min(self.width, WIDTH))
+        super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -30,9 +38,10 @@ class _PipeConsole(Console):
 
 
 def make_console() -> Console:
-    """A console of at most 80 columns."""
+    """A console as wide as the window, 80 columns in a pipe."""
     console = _PipeConsole(highlight=False)
-    console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    if not console.is_terminal:
+        console.width = WIDTH
     return console
 
 
@@ -45,22 +54,56 @@ def number(value: Any) -> str:
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"
+    if 1e4 <= abs(value) < 1e15:
+        return f"{value:,.0f}"
     return f"{value:.4g}" if abs(value) >= 1e-4 or value == 0 else f"{value:.1e}"
 
 
-def grid(title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> Table:
-    """A table whose first ``left`` columns hold words."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for index, header in enumerate(headers):
-        table.add_column(
-            escape(header),
-            justify="left" if index < left else "right",
-            overflow="fold",
-            no_wrap=index == 0 and left > 0,
+def show_grid(
+    console: Console, title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1
+) -> None:
+    """A table whose first ``left`` columns hold words. Numbers are never broken: headers go on in the next line, then the first
+    column does, and what still does not fit comes in further tables below, each with the first column."""
+    cells = [[number(cell) for cell in row] for row in rows]
+    for block, columns in enumerate(_blocks(headers, cells, console.width)):
+        table = Table(
+            title=title if block == 0 else None,
+            title_justify="left",
+            title_style="bold",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
         )
-    for row in rows:
-        table.add_row(*(escape(number(cell)) for cell in row))
-    return table
+        for index, width in columns.items():
+            table.add_column(
+                escape(headers[index]), justify="left" if index < left else "right", overflow="fold", width=width
+            )
+        for row in cells:
+            table.add_row(*(escape(row[index]) for index in columns))
+        console.print(table)
+
+
+def _blocks(headers: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> list[dict[int, int]]:
+    """Which columns stand side by side, with their widths: as many as fit, and the first one in every block."""
+    room -= _EDGES
+    inner = [max((len(row[index]) for row in cells), default=0) for index in range(len(headers))]
+    whole = [max(width, len(header)) for width, header in zip(inner, headers, strict=True)]
+    least = [max(w, *map(len, header.split() or [""])) for w, header in zip(inner, headers, strict=True)]
+    words = [word for text in (headers[0], *(row[0] for row in cells)) for word in text.split()]
+    first = min(max(map(len, words), default=0), room // 2)
+    for first_width, others in ((whole[0], whole[1:]), (first, whole[1:]), (first, least[1:])):
+        spare = room - sum(others) - _GAP * len(others)
+        if spare >= first_width:
+            return [dict(enumerate([min(spare, whole[0]), *others]))]
+    first = min(least[0], room // 2)
+    blocks, used = [{0: first}], first
+    for index, width in enumerate(least[1:], start=1):
+        width = min(width, room - first - _GAP)
+        if len(blocks[-1]) > 1 and used + _GAP + width > room:
+            blocks.append({0: first})
+            used = first
+        blocks[-1][index] = width
+        used += _GAP + width
+    return blocks
 
 
 def show_certificate(console: Console, certificate: Certificate) -> None:
@@ -70,49 +113,61 @@ def show_certificate(console: Console, certificate: Certificate) -> None:
     console.print(
         certificate.verdict(), style="bold green" if certificate and certificate.guaranteed else "bold", markup=False
     )
+    for sentence in sentences.earlier_looks(certificate):
+        console.print(f"\n{sentence}", style="bold yellow", markup=False)
+    for note in certificate.notes:
+        console.print(f"Note: {note}", markup=False)
     if certificate:
         setting = ", ".join(f"{name} = {number(value)}" for name, value in certificate.config.items())
         console.print(f"\nUse: [bold]{escape(setting)}[/bold]")
-        console.print(_limits(certificate))
+        _show_limits(console, certificate)
         if len(certificate.chosen) > 1:
-            console.print(_chosen(certificate))
+            _show_chosen(console, certificate)
         console.print(*sentences.objectives(certificate), markup=False)
     count, tested = int(certificate.path["certified"].sum()), len(certificate.path)
+    done = f"tested settings certified by {certificate.method}"
+    if not certificate.guaranteed:
+        done = f"settings within the limits as measured, picked from by {certificate.method} (no guarantee)"
     console.print(
-        f"\n{count:,} of {tested:,} tested settings {'certified' if certificate.guaranteed else 'accepted'} by "
-        f"{certificate.method}; planned on {certificate.n_opt:,} examples, tested on {certificate.n_test:,}"
+        f"\n{count:,} of {tested:,} {done}; {certificate.n_opt:,} planning examples, {certificate.n_test:,} testing examples"
         f"{'' if certificate.seed is None else f' (seed {certificate.seed})'}.",
         style="dim",
         markup=False,
     )
 
 
-def _limits(certificate: Certificate) -> Table:
-    """The limits of the best setting; of a limit per group, its group with the smallest margin."""
-    best = certificate.bounds[certificate.bounds["chosen"] == 1]
-    tightest = best.loc[best.groupby("limit", sort=False)["margin"].idxmin()]
+def _show_limits(console: Console, certificate: Certificate) -> None:
+    """The limits of the best setting; of a limit per group, the group that came nearest to failing."""
     rows = [
         [
-            f"{row.limit}" + (f" (worst: {row.group})" if row.group is not None else ""),
-            row.risk,
-            row.bound,
-            row.margin,
-            row.n,
+            f"{row['limit']}" + (f" (nearest: {row['group']})" if row["group"] is not None else ""),
+            row["measured"],
+            row["examples"],
+            row["p_value"],
+            row["tested_at"],
         ]
-        for row in tightest.itertuples()
+        for row in sentences.nearest_groups(certificate)
     ]
-    return grid("\nLimits", ["limit", "measured", "bound", "margin", "examples"], rows)
+    if certificate.measured["p_value"].isna().all():  # no test was made
+        show_grid(console, "\nLimits", ["limit", "measured", "examples"], [row[:3] for row in rows])
+    else:
+        show_grid(console, "\nLimits", ["limit", "measured", "examples", "p-value", "tested at"], rows)
+    console.print(sentences.what_holds(certificate), markup=False)
 
 
-def _chosen(certificate: Certificate, most: int = 12) -> Table:
+def _show_chosen(console: Console, certificate: Certificate, most: int = 12) -> None:
     settings = list(certificate.setting_columns.values())
     goals = [objective.name for objective in certificate.problem.objectives]
     columns = list(dict.fromkeys([*settings, *goals, *certificate.problem.limit_names]))
     chosen = certificate.chosen
     shown = chosen[columns].head(most).to_numpy(dtype=object).tolist()
     more = f", the first {most} of {len(chosen)}" if len(chosen) > most else ""
-    return grid(
-        f"Chosen settings, none better than another in every objective{more}", columns, shown, left=len(settings)
+    show_grid(
+        console,
+        f"\nChosen settings, none better than another in every objective{more}",
+        ["#", *columns],
+        [[rank, *row] for rank, row in enumerate(shown, start=1)],
+        left=1 + len(settings),
     )
 
 
@@ -129,16 +184,16 @@ def show_table(console: Console, table: LossTable) -> None:
             else ", ".join(map(str, values[:4]))
         )
         rows.append([name, len(values), spread])
-    console.print(grid("\nSettings", ["name", "values", "range"], rows))
-    losses = []
+    show_grid(console, "\nSettings", ["name", "values", "range"], rows)
+    outcomes = []
     for name in table.loss_names:
         means = table.means(name)[:, 0]
         kind = "0/1" if table.is_binary(name) else str(table.losses(name).dtype)
-        losses.append([name, kind, means.min(), means.max()])
-    console.print(grid("Losses", ["name", "type", "lowest mean", "highest mean"], losses, left=2))
+        outcomes.append([name, kind, means.min(), means.max()])
+    show_grid(console, "Outcomes", ["name", "type", "lowest mean", "highest mean"], outcomes, left=2)
     if table.group_names:
         counts = [[name, len(table.group(name).levels), _sizes(table, name)] for name in table.group_names]
-        console.print(grid("Groups", ["name", "groups", "examples in each"], counts))
+        show_grid(console, "Groups", ["name", "groups", "examples in each"], counts)
 
 
 def _sizes(table: LossTable, name: str, most: int = 6) -> str:
@@ -149,4 +204,5 @@ def _sizes(table: LossTable, name: str, most: int = 6) -> str:
 
 
 def show_frame(console: Console, title: str, frame: pd.DataFrame, left: int = 1) -> None:
-    console.print(grid(title, [str(name) for name in frame.columns], frame.to_numpy(dtype=object).tolist(), left=left))
+    """A data frame as a table."""
+    show_grid(console, title, [str(name) for name in frame.columns], frame.to_numpy(dtype=object).tolist(), left=left)

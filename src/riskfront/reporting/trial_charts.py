@@ -10,9 +10,16 @@ import pandas as pd
 
 from riskfront.arrays import Array, FloatArray
 from riskfront.errors import InvalidInputError
+from riskfront.experiments.intervals import wilson
 from riskfront.losses.values import known, plain
 
 _Z = 1.959963984540054  # two-sided 95 %
+_COUNTED = {
+    "violated": "share of trials whose setting breaks a limit",
+    "any_violated": "share of trials that certify a setting that breaks a limit",
+    "held_out_above": "share of trials whose setting measures above a limit\non held-out examples (their noise included)",
+    "held_out_shown": "share of trials whose setting is shown to break a limit\nby held-out examples",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,13 +46,14 @@ class Violins:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViolationBars:
-    """rate: (methods,), the share of trials that broke a limit; low, high: its 95 % interval (Wilson)."""
+    """rate: (methods,), the share of trials; low, high: its 95 % interval (Wilson). says: what was counted, in words."""
 
     methods: tuple[str, ...]
     rate: FloatArray
     low: FloatArray
     high: FloatArray
     delta: float | None
+    says: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +72,7 @@ class CostCurves:
 def risk_histogram_data(
     results: pd.DataFrame, column: str, *, alpha: Any = None, limit: float | None = None, bins: int = 30
 ) -> Histogram:
-    """Trials by the held-out value of ``column`` at the setting they chose; the bins are shared by all methods."""
+    """Trials by the value of ``column`` at the setting they chose; the bins are shared by all methods."""
     parts = _by_method(_at(results, alpha), column)
     found = np.concatenate([*parts.values(), np.array([] if limit is None else [limit])])
     edges = np.histogram_bin_edges(found, bins=bins) if found.size else np.linspace(0.0, 1.0, bins + 1)
@@ -82,15 +90,21 @@ def violins_data(results: pd.DataFrame, column: str, *, alpha: Any = None, limit
 
 
 def violation_bars_data(
-    results: pd.DataFrame, *, alpha: Any = None, delta: float | None = None, column: str = "violated"
+    results: pd.DataFrame, *, alpha: Any = None, delta: float | None = None, column: str | None = None
 ) -> ViolationBars:
-    """How often each method broke a limit; ``column`` may be "any_violated" too."""
+    """How often each method broke a limit: "violated" by default, or "any_violated".
+
+    Trials that were judged by held-out examples do not know that. For them it is how often the chosen setting measured
+    above a limit there, "held_out_above"; delta, which says nothing about that, is left out.
+    """
+    if column is None:
+        column = "violated" if "violated" in results or "held_out_above" not in results else "held_out_above"
     parts = _by_method(_at(results, alpha), column)
     rate = np.array([values.mean() for values in parts.values()])
     n = np.array([len(values) for values in parts.values()])
-    middle = (rate + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-    half = _Z / (1 + _Z**2 / n) * np.sqrt(rate * (1 - rate) / n + _Z**2 / (4 * n**2))
-    return ViolationBars(tuple(parts), rate, np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0), delta)
+    low, high = wilson(rate, n)
+    bound = None if column == "held_out_above" else delta
+    return ViolationBars(tuple(parts), rate, low, high, bound, _COUNTED.get(column, column))
 
 
 def cost_curves_data(results: pd.DataFrame, column: str) -> CostCurves:

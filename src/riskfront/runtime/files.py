@@ -35,9 +35,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # a temporary file is private; a result has the permissions of any new file
+        make_usual(temporary)
         os.replace(temporary, target)
     except OSError as error:
         if isinstance(error, StoreError):
@@ -45,6 +43,13 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise StoreError(f"cannot write '{target}': {error.strerror or error}.") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def make_usual(path: Path) -> None:
+    """The permissions of any new file: temporary files, and those that safetensors writes, are private to their owner."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

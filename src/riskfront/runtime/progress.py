@@ -1,12 +1,16 @@
-"""A progress bar with rate and time left on a terminal; nothing elsewhere."""
+"""A progress bar with rate and time left on a terminal; elsewhere, of what takes long, a line now and then."""
 
 from __future__ import annotations
 
+import sys
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.progress import Task
+
+FIRST_LINE, LATER_LINES = 30.0, 60.0  # seconds
 
 
 class ProgressBar:
@@ -16,7 +20,8 @@ class ProgressBar:
         title: what is being done.
         total: how many settings there are.
         done: how many of them were done before.
-        shown: True or False; None shows it on a terminal only.
+        shown: True or False; None shows a bar on a terminal, and elsewhere a line on stderr after half a minute and then every
+            minute.
     """
 
     def __init__(self, title: str, total: int, done: int = 0, shown: bool | None = None) -> None:
@@ -24,6 +29,7 @@ class ProgressBar:
 
         console = Console(stderr=True)
         self._bar: Any = None
+        self._lines = None if shown is not None or console.is_terminal else _Lines(title, total, done)
         if console.is_terminal if shown is None else shown:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -59,8 +65,35 @@ class ProgressBar:
     def advance(self, count: int = 1) -> None:
         if self._bar is not None:
             self._bar.advance(self._task, count)
+        if self._lines is not None:
+            self._lines.advance(count)
 
     def say(self, title: str, total: int) -> None:
         """What is being done from now on, and how many settings there are."""
         if self._bar is not None:
             self._bar.update(self._task, description=title, total=total)
+
+
+class _Lines:
+    """For logs: how much is done and how long the rest will take, now and then."""
+
+    def __init__(self, title: str, total: int, done: int) -> None:
+        self._title, self._total, self._before, self._done = title, total, done, done
+        self._begin = time.monotonic()
+        self._next = self._begin + FIRST_LINE
+
+    def advance(self, count: int) -> None:
+        self._done += count
+        now = time.monotonic()
+        if now < self._next or self._done >= self._total:
+            return
+        self._next = now + LATER_LINES
+        left = (now - self._begin) * (self._total - self._done) / max(1, self._done - self._before)
+        print(f"{self._title}: {self._done:,} of {self._total:,}, {_in_words(left)} left", file=sys.stderr, flush=True)
+
+
+def _in_words(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return (
+        f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min" if minutes else "under a minute"
+    )

@@ -89,7 +89,7 @@ class OptunaSearch:
             self._study.add_trial(create(params=checked, distributions=self._distributions, values=list(numbers)))
 
     def belong_to(self, task: Callable[[], Mapping[str, str]]) -> None:
-        """A study in a storage belongs to the first task that used it: all who join it must share its opt examples."""
+        """A study in a storage belongs to the first task that used it: all who join it must share its planning examples."""
         if not self._shared:
             return
         own = dict(task())

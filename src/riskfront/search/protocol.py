@@ -1,4 +1,4 @@
-"""What every search strategy offers. Strategies only ever see the numbers told to them: opt data, by construction."""
+"""What every search strategy offers. Strategies only ever see the numbers told to them: planning examples, by construction."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable

@@ -3,6 +3,7 @@
 A Zarr group (format 3):
 
     task.json              the task's identity: who writes it first has the store
+    notes.json             perhaps: sentences on what these examples are, which certificates repeat
     zarr.json              attributes: the same, number of examples, groups, bounds
     groups/<name>          (examples,) codes of a group; its levels are in the attributes
     parts/<writer>/<loss>  (rows, examples); each writer appends to parts of its own, so none waits for another
@@ -15,6 +16,7 @@ storage, which takes whole objects only, a row is a chunk and each line has a fi
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import uuid
@@ -47,7 +49,13 @@ from riskfront.stores.rows import (
 )
 from riskfront.stores.task import Task
 
+_NOTES = "notes.json"
 _LAZY_BYTES = 1 << 30  # tables beyond this stay in the store
+
+
+def write_notes(url: str | os.PathLike[str], notes: Sequence[str]) -> None:
+    """Beside the losses that a store has or will have: what a guarantee on its examples speaks of."""
+    open_storage(url).write(_NOTES, json.dumps(list(notes)).encode())
 
 
 class LossStore:
@@ -81,6 +89,12 @@ class LossStore:
     @property
     def n_examples(self) -> int:
         return self._header.n_examples
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what a guarantee on these examples speaks of."""
+        text = self._storage.read(_NOTES)
+        return () if text is None else tuple(map(str, json.loads(text)))
 
     @property
     def configs(self) -> list[Config]:

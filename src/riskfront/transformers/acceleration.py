@@ -2,87 +2,61 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
+import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from riskfront.arrays import IntArray
+from riskfront.calibration.certificate import Certificate
+from riskfront.calibration.choice import choose
+from riskfront.calibration.looks import Look
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.losses.table import LossTable
-from riskfront.methods import Method, make_method
+from riskfront.methods import make_method, parameters
 from riskfront.problems.problem import Problem
-from riskfront.runtime.files import write_text
-from riskfront.search import STRATEGIES, Search
+from riskfront.spaces.space import Space
+from riskfront.stores.open_storage import open_storage
 from riskfront.transformers.classifier import AdaptiveClassifier
-from riskfront.transformers.texts import LabelledTexts, TextParts, read_texts, split_texts
-from riskfront.transformers.thresholds import Thresholds, make_thresholds
-from riskfront.transformers.trace import PruningTrace
-from riskfront.transformers.training import Trained, Training, train
+from riskfront.transformers.data.fresh import fresh_texts
+from riskfront.transformers.data.learnt import Learnt
+from riskfront.transformers.data.texts import LabelledTexts, TextParts, contents_learnt_from, read_texts, split_texts
+from riskfront.transformers.folder import encoder_of, must_be_free
+from riskfront.transformers.gain import FILE as GAIN
+from riskfront.transformers.gain import measure_gain
+from riskfront.transformers.learning.training import Trained, train
+from riskfront.transformers.plan import Grid, Plan
+from riskfront.transformers.pruning.latency import Clock, clocks_of
+from riskfront.transformers.pruning.thresholds import Thresholds, make_thresholds
+from riskfront.transformers.pruning.trace import PruningTrace
+from riskfront.transformers.recomputing import TRACES, keep_examples
+from riskfront.tuning.looks import look_once
+from riskfront.tuning.opt_test_parts import positions_of
 from riskfront.tuning.tuning import tune
 
 BINARY = ("accuracy_drop_clipped", "error", "answered")
-SPLIT = "split.json"
-COLUMNS = ("accuracy_drop", "accuracy_drop_clipped", "error", "relative_cost", "flops", "answered", "confidence")
-
-
-@dataclass(frozen=True)
-class Rows:
-    """How many rows go where; None for all there are. Without a column `split`, half of the rows are for calibration."""
-
-    train: int | None = None
-    validation: int = 1000
-    calibration: int | None = None
-
-
-@dataclass(frozen=True)
-class Grid:
-    """How many thresholds of each kind, with 0 (off) among them, and the values of lambda."""
-
-    head: int = 18
-    token: int = 20
-    layer: int = 18
-    abstain: Sequence[float] = (0.0,)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything about an acceleration that is not the task itself.
-
-    Args:
-        training: of the encoder and of the small networks.
-        rows: for training, validation and calibration.
-        grid: the settings to choose from.
-        method: how to plan the tests.
-        search: "grid" traces every pair of head and token thresholds on opt examples; "random", "optuna", "guided" and the like
-            try `budget` settings.
-        seed: of all that is drawn at random.
-    """
-
-    training: Training = field(default_factory=Training)
-    rows: Rows = field(default_factory=Rows)
-    grid: Grid = field(default_factory=Grid)
-    method: str | Method = "pareto-testing"
-    search: str | Search = "grid"
-    budget: int = 200
-    seed: int = 0
-    batch_size: int = 32
-
-    def __post_init__(self) -> None:
-        """Before hours of training: what can be known to be wrong now."""
-        if make_method(self.method).opt_fraction == 0:
-            raise InvalidInputError(f"a method that plans on opt examples is needed; {self.method!r} uses none.")
-        if isinstance(self.search, str) and self.search not in STRATEGIES:
-            raise InvalidInputError(f"search must be one of {sorted(STRATEGIES)}; got {self.search!r}.")
+COLUMNS = (
+    "accuracy_drop",
+    "accuracy_drop_clipped",
+    "error",
+    "relative_cost",
+    "flops",
+    "latency",
+    "answered",
+    "confidence",
+)
 
 
 def accelerate(
     model: str | os.PathLike[str],
-    data: str | os.PathLike[str] | pd.DataFrame,
+    data: str | os.PathLike[str] | pd.DataFrame | Any,
     problem: Problem,
     out: str | os.PathLike[str],
     plan: Plan | None = None,
@@ -94,9 +68,9 @@ def accelerate(
     """Train what is missing, find and certify thresholds, and write a folder that `AdaptiveClassifier.from_pretrained` loads.
 
     Args:
-        model: a folder or hub name of an encoder of the BERT class.
-        data: a Parquet or CSV file, a data frame, or the name of a Hugging Face data set, with columns `text`, or `text_a` and
-            `text_b`, and `label`, and optionally `split`.
+        model: a folder or hub name of an encoder, such as BERT, RoBERTa, DeBERTa-v3 or ModernBERT.
+        data: a Parquet or CSV file, a data frame, or a Hugging Face data set (`Dataset`, `DatasetDict` or a name), with columns
+            `text`, or `text_a` and `text_b`, and `label`, and optionally `split`.
         problem: limits and objectives on the columns of `PruningTrace`.
         out: the folder. Whatever was finished in it is not done again.
         plan: rows, training, thresholds, method and seed.
@@ -107,19 +81,39 @@ def accelerate(
     """
     plan, folder = plan or Plan(), Path(out)
     check_problem(problem, plan.grid)
+    must_be_free(folder)
     parts = read_parts(data, plan)
-    trained = train(model, parts, folder / "training", plan.training, device=device, say=say, progress=progress)
-    remember_split(folder, plan)
+    before = (declared(Learnt.load(encoder_of(model)), plan) or Learnt()).and_from(parts.train.contents)
+    fresh_texts(parts, before, leave_out=plan.leave_out_repeats)  # said before hours of training, not after
+    trained = train_parts(model, parts, folder, plan, device=device, say=say, progress=progress)
     return certify(trained, parts, problem, folder, plan, say=say, progress=progress)
 
 
-def remember_split(folder: Path, plan: Plan) -> None:
-    """Beside a trained network: how rows to learn from were told apart from rows to calibrate on."""
-    write_text(folder / SPLIT, json.dumps({"seed": plan.seed}) + "\n")
+def train_parts(
+    model: str | os.PathLike[str],
+    parts: TextParts,
+    folder: Path,
+    plan: Plan,
+    *,
+    device: str | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    progress: bool | None = None,
+) -> Trained:
+    """Train what is missing in the folder of an acceleration."""
+    trained = train(model, parts, folder / "training", plan.training, device=device, say=say, progress=progress)
+    return replace(trained, learnt=declared(trained.learnt, plan))
 
 
-def read_parts(data: str | os.PathLike[str] | pd.DataFrame, plan: Plan) -> TextParts:
-    """The rows to train, validate and calibrate with."""
+def declared(learnt: Learnt | None, plan: Plan) -> Learnt | None:
+    """What a model learnt from, with the files that the user names; then nothing is unknown."""
+    if not plan.learnt_from:
+        return learnt
+    named = [content for source in plan.learnt_from for content in contents_learnt_from(source)]
+    return replace(learnt or Learnt(), elsewhere=False).and_from(named)
+
+
+def read_parts(data: str | os.PathLike[str] | pd.DataFrame | Any, plan: Plan, *, learning: bool = True) -> TextParts:
+    """The rows to train, validate and calibrate with; only the last two unless something is to be learnt."""
     rows = plan.rows
     return split_texts(
         read_texts(data),
@@ -127,6 +121,7 @@ def read_parts(data: str | os.PathLike[str] | pd.DataFrame, plan: Plan) -> TextP
         n_train=rows.train,
         n_validation=rows.validation,
         n_calibration=rows.calibration,
+        learning=learning,
     )
 
 
@@ -140,13 +135,21 @@ def certify(
     say: Callable[[str], None] = lambda line: None,
     progress: bool | None = None,
 ) -> AdaptiveClassifier:
-    """Find thresholds on some calibration texts, certify them on the others, and write the classifier."""
+    """Find thresholds on some calibration texts, certify them on the others, and write the classifier.
+
+    Texts that the model learnt from are refused, wherever they come from, or left out, as the plan says.
+    """
     plan, target = plan or Plan(), Path(folder)
+    fresh = fresh_texts(parts, trained.learnt, leave_out=plan.leave_out_repeats)
     thresholds = thresholds_of(trained, parts.validation, plan)
-    trace = trace_of(trained, parts.calibration, target, plan, progress=progress)
+    clocks = None
+    if "latency" in problem.losses:
+        clocks = clocks_of(trained.network, trained.max_length, plan.grid.precision, target / "traces")
+    trace = trace_of(trained, fresh.texts, target, plan, progress=progress, clocks=clocks)
     space = thresholds.space
     budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
     say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
+    earlier = looks_before(target, fresh.texts, problem, plan, space, budget)
     certificate = tune(
         trace.losses,
         trace.examples,
@@ -161,9 +164,51 @@ def certify(
         method=plan.method,
         progress=progress,
     )
-    found = AdaptiveClassifier(trained.network, trained.tokenizer, trained.classes, trained.max_length, certificate)
+    test = positions_of(trace.examples, trace.groups, make_method(plan.method).opt_fraction, plan.seed)[1]
+    certificate = replace(certificate, notes=fresh.notes, earlier_looks=earlier)
+    certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
+    found = replace(classifier_of(trained), certificate=certificate)
+    keep_examples(target, trace, plan.seed)
+    (target / GAIN).unlink(missing_ok=True)
     found.save_pretrained(target)
+    if certificate:
+        measure_gain(found, trace, test).save(target)
     return found
+
+
+def looks_before(
+    folder: Path, texts: LabelledTexts, problem: Problem, plan: Plan, space: Space, budget: int
+) -> tuple[Look, ...]:
+    """Other questions that these texts have answered in this folder; this one is written down before it is asked.
+
+    Texts are known by their content: another seed, other thresholds or a model that was trained again are new questions to
+    them. All their deltas count, and the verdict states the confidence that is left.
+    """
+    method = make_method(plan.method)
+    search = plan.search if isinstance(plan.search, str) else type(plan.search).__qualname__
+    decided_by = [plan.seed, space.to_dict(), search, budget]
+    said = f"seed {plan.seed}, {budget} settings"
+    look = Look.of(problem, method.name, parameters(method), decided_by=decided_by, said=said)
+    content = hashlib.sha256(b"".join(sorted(texts.contents))).hexdigest()
+    return look_once(open_storage(folder), {"texts": content}, look, "", [], again=True)
+
+
+def usual_choice(certificate: Certificate, trace: Any, test: IntArray) -> str:
+    """Where settings abstain, a condition that the cheapest meets if the full model had to answer what they leave."""
+    if not certificate or "answered" not in certificate.chosen or len(certificate.chosen) < 2:
+        return ""
+    full = trace.losses({}, test)["flops"].mean()
+    found = [trace.losses(config, test) for config in certificate.configs]
+    costs = [losses["flops"].mean() + (1 - losses["answered"].mean()) * full for losses in found]
+    answered = float(certificate.chosen["answered"].iloc[int(np.argmin(costs))])
+    return f"answered >= {math.floor(1e4 * answered) / 1e4:g}"
+
+
+def classifier_of(trained: Trained) -> AdaptiveClassifier:
+    """Before calibration: it can be saved, and used with thresholds of one's own."""
+    return AdaptiveClassifier(
+        trained.network, trained.tokenizer, trained.classes, trained.max_length, learnt=trained.learnt
+    )
 
 
 def thresholds_of(trained: Trained, validation: LabelledTexts, plan: Plan) -> Thresholds:
@@ -175,22 +220,32 @@ def thresholds_of(trained: Trained, validation: LabelledTexts, plan: Plan) -> Th
         n_token=grid.token,
         n_layer=grid.layer,
         abstain=grid.abstain,
+        precision=grid.precision,
         batch_size=plan.batch_size,
     )
 
 
 def trace_of(
-    trained: Trained, texts: LabelledTexts, folder: Path, plan: Plan, *, progress: bool | None = None
+    trained: Trained,
+    texts: LabelledTexts,
+    folder: Path,
+    plan: Plan,
+    *,
+    progress: bool | None = None,
+    clocks: Mapping[str, Clock] | None = None,
 ) -> PruningTrace:
     """A trace whose passes are kept in `folder`, so that a killed run goes on and another limit costs no pass."""
+    if trained.learnt is not None:
+        trained.learnt.check_new(texts.contents)
     return PruningTrace(
         trained.network,
         trained.tokens(texts),
         texts.reordered(trained.classes).labels,
         classes=trained.classes,
-        folder=folder / "traces",
+        folder=folder / TRACES,
         batch_size=plan.batch_size,
         progress=progress,
+        clocks=clocks,
     )
 
 
@@ -199,18 +254,18 @@ def check_problem(problem: Problem, grid: Grid | None = None) -> None:
     unknown = [name for name in problem.losses if name not in COLUMNS]
     if unknown:
         raise InvalidInputError(f"limits and objectives must be among {list(COLUMNS)}; got {unknown}.")
-    groups = [limit.per for limit in problem.limits if limit.per not in (None, "label")]
+    groups = [term.per for term in problem.terms if term.per not in (None, "label")]
     if groups:
         raise InvalidInputError(f"limits can hold per label; got per {groups[0]}.")
-    if any(limit.loss == "flops" and limit.quantile is None for limit in problem.limits):
+    endless = [limit.loss for limit in problem.limits if limit.loss in ("flops", "latency") and limit.quantile is None]
+    if endless:
         raise InvalidInputError(
-            "flops can be minimised but not limited: they have no largest value; limit relative_cost."
+            f"{endless[0]} can be minimised but not limited: it has no largest value; limit relative_cost."
         )
-    used = {*problem.losses, *(limit.given for limit in problem.limits)}
-    if grid is not None and len(grid.abstain) > 1 and not used & {"answered", "confidence"}:
+    if grid is not None and len(grid.abstain) > 1 and "answered" not in problem.losses:
         raise InvalidInputError(
-            "abstaining must cost something: with several values of lambda, add an objective such as 'maximize answered', or a "
-            "limit on answered or given answered."
+            "abstaining must cost something: with several values of lambda, add the objective 'maximize answered', or a limit "
+            "such as 'answered >= 0.8'."
         )
     kinds = {name: np.zeros((1, 2), dtype=bool if name in BINARY else np.float32) for name in COLUMNS}
     Evidence(problem, LossTable([{"tau_layer": 0.0}], kinds, {"label": [0, 1]}, PruningTrace.bounds))

@@ -1,4 +1,4 @@
-"""AdaptiveClassifier: the runtime. What is pruned is really not computed."""
+"""AdaptiveClassifier: a text classifier with its tokenizer, its certificate and its folder."""
 
 from __future__ import annotations
 
@@ -14,33 +14,22 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from riskfront.arrays import Array, IntArray
+from riskfront.arrays import Array
 from riskfront.calibration.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
-from riskfront.runtime.files import write_text
-from riskfront.transformers.backbone import Backbone, load_classifier, pick_device, quiet
-from riskfront.transformers.heads import ExitHeads, TokenPredictors, entropy
-from riskfront.transformers.network import Network, Walk
-from riskfront.transformers.setting import Setting
-from riskfront.transformers.tokens import Tokens, load_tokenizer, tokenize
+from riskfront.runtime.files import make_usual, write_text
+from riskfront.transformers.backbones.backbone import Backbone, load_classifier, pick_device
+from riskfront.transformers.data.learnt import FILE, Learnt
+from riskfront.transformers.data.tokens import Tokens, load_tokenizer, tokenize
+from riskfront.transformers.exits.heads import ExitHeads, TokenPredictors
+from riskfront.transformers.exits.layout import Layout
+from riskfront.transformers.folder import ENCODER, save_encoder
+from riskfront.transformers.pruning.network import Network
+from riskfront.transformers.pruning.runtime import Answers, answer
+from riskfront.transformers.pruning.setting import Setting
 
 Texts = Sequence[str] | Sequence[tuple[str, str]]
-FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What was answered, and what it took.
-
-    Args:
-        probabilities: (n, classes), of the layer at which each example left.
-        layers_run: (n,), from 1.
-        tokens: (n, layers), tokens that entered each layer; 0 for layers that were not run.
-    """
-
-    probabilities: Array
-    layers_run: IntArray
-    tokens: Array
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -54,6 +43,7 @@ class AdaptiveClassifier:
         max_length: tokens of a text that are read.
         certificate: of the setting in use; None before calibration.
         setting: thresholds; by default those of the certificate.
+        learnt: which texts the network learnt from; None where that is not known.
     """
 
     network: Network
@@ -62,6 +52,7 @@ class AdaptiveClassifier:
     max_length: int
     certificate: Certificate | None = None
     setting: Setting | None = None
+    learnt: Learnt | None = None
 
     @property
     def abstain_label(self) -> Any:
@@ -99,54 +90,28 @@ class AdaptiveClassifier:
             )
         return Setting.of(self.certificate.config)
 
-    @torch.inference_mode()
     def answer(self, tokens: Tokens, *, batch_size: int = 32) -> Answers:
         """Texts that are tokenised already, in batches of similar length."""
-        setting, network = self.used_setting, self.network
-        n_layers = network.backbone.n_layers
-        layers = network.layers(network.kept_heads(setting.tau_head))
-        exits, prunes = setting.tau_layer > 0, setting.tau_token > 0
-        probabilities = np.zeros((len(tokens), network.backbone.n_classes), dtype=np.float32)
-        layers_run = np.full(len(tokens), n_layers)
-        entered = np.zeros((len(tokens), n_layers), dtype=np.int32)
-        for batch in tokens.batches(batch_size):
-            walk = Walk(network, layers, tokens.padded(batch, network.backbone.device), exits=exits, prunes=prunes)
-            here = np.asarray(batch)
-            for layer in range(n_layers):
-                entered[here, layer] = walk.batch.lengths.cpu().numpy()
-                walk.step()
-                if layer == n_layers - 1:
-                    probabilities[here] = walk.probabilities().cpu().numpy()
-                    break
-                if exits:
-                    found = walk.probabilities()
-                    leaves = entropy(found.float()) < setting.tau_layer
-                    if bool(leaves.any()):
-                        gone = leaves.cpu().numpy()
-                        probabilities[here[gone]] = found[leaves].cpu().numpy()
-                        layers_run[here[gone]] = layer + 1
-                        here = here[~gone]
-                        if not len(here):
-                            break
-                        walk.keep_examples(~leaves)
-                if prunes:
-                    walk.keep_tokens(walk.importance() >= setting.tau_token)
-        return Answers(probabilities, layers_run, entered)
+        return answer(self.network, self.used_setting, tokens, batch_size=batch_size)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """A folder that `from_pretrained` loads; the fine-tuned encoder in it is an ordinary Hugging Face model."""
+        """A folder that `from_pretrained` loads; its folder `encoder` holds the fine-tuned model as Hugging Face knows it."""
         target = Path(folder)
         certificate = target / "certificate.json"
         try:
             target.mkdir(parents=True, exist_ok=True)
             certificate.unlink(missing_ok=True)  # that of another network; ours comes last, when all else is there
+            (target / ENCODER / FILE).unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot write in '{target}': {error.strerror}.") from error
         save_network(self.network, target)
-        self.tokenizer.save_pretrained(target)
-        about = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
+        self.tokenizer.save_pretrained(target / ENCODER)
+        about: dict[str, Any] = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
+        about["layout"] = self.network.layout.to_dict()
         about["setting"] = None if self.setting is None else self.setting.to_config()
         write_text(target / "adaptive.json", json.dumps(about, indent=2) + "\n")
+        if self.learnt is not None:
+            self.learnt.save(target / ENCODER, self.network.backbone.model)
         if self.certificate is not None:
             self.certificate.save(certificate)
 
@@ -159,35 +124,39 @@ class AdaptiveClassifier:
             if about["format"] != FORMAT:
                 raise ValueError(f"format {about['format']}")
             classes, max_length, setting = tuple(about["classes"]), int(about["max_length"]), about["setting"]
+            layout = Layout.from_dict(about["layout"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(
                 f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error})."
             ) from error
         file = source / "certificate.json"
+        network = load_network(source, layout, device=device)
         return cls(
-            load_network(source, device=device),
-            load_tokenizer(str(source)),
+            network,
+            load_tokenizer(str(source / ENCODER)),
             classes,
             max_length,
             Certificate.load(file) if file.is_file() else None,
             None if setting is None else Setting.of(setting),
+            Learnt.load(source / ENCODER, network.backbone.model),
         )
 
 
 def save_network(network: Network, folder: Path) -> None:
-    with quiet():
-        network.backbone.model.save_pretrained(folder)
+    save_encoder(network.backbone.model, folder)
     tensors = {"head_scores": torch.from_numpy(np.ascontiguousarray(network.head_scores))}
     for name, module in (("exit_heads", network.exit_heads), ("predictors", network.predictors)):
         tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
     save_file(tensors, folder / "adaptive.safetensors")
+    for path in (*folder.glob("*.safetensors"), *(folder / ENCODER).glob("*.safetensors")):
+        make_usual(path)
 
 
-def load_network(folder: Path, *, device: str | None = None) -> Network:
+def load_network(folder: Path, layout: Layout, *, device: str | None = None) -> Network:
     place = pick_device(device)
-    backbone = Backbone(load_classifier(str(folder)).to(place))
-    exit_heads = ExitHeads(backbone.n_layers, backbone.width, backbone.n_classes)
-    predictors = TokenPredictors(backbone.n_layers, backbone.width)
+    backbone = Backbone(load_classifier(str(folder / ENCODER)).to(place))
+    exit_heads = ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes)
+    predictors = TokenPredictors(layout, backbone.n_layers, backbone.width)
     try:
         tensors = load_file(folder / "adaptive.safetensors")
         scores = tensors.pop("head_scores").numpy()
@@ -198,4 +167,4 @@ def load_network(folder: Path, *, device: str | None = None) -> Network:
         raise StoreError(
             f"'{folder}' must hold the heads of its model; adaptive.safetensors says no ({error})."
         ) from error
-    return Network(backbone, scores, exit_heads.to(place).eval(), predictors.to(place).eval())
+    return Network(backbone, scores, exit_heads.to(place).eval(), predictors.to(place).eval(), layout)

@@ -6,6 +6,7 @@ to go on with it, is no new look.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -59,9 +60,10 @@ def look_once(
         "call": call,
         "searched": list(searched),
     }
-    if not storage.create(
-        f"{_FOLDER}/{len(spent):04d}-{look.question[:16]}.json", json.dumps(entry, indent=1).encode()
-    ):
+    whose = hashlib.sha256(json.dumps(dict(examples), sort_keys=True).encode()).hexdigest()
+    # of the same examples only: the record may be shared, and others may have answered the same question
+    name = f"{_FOLDER}/{len(spent):04d}-{whose[:16]}-{look.question[:16]}.json"
+    if not storage.create(name, json.dumps(entry, indent=1).encode()):
         return look_once(
             storage, examples, look, call, searched, again=again
         )  # another process wrote the same look down just now

@@ -22,14 +22,14 @@ from riskfront.spaces.space import Config
 
 
 class PlannedRows:
-    """The settings of a plan on the test examples.
+    """The settings of a plan on the testing examples.
 
     Args:
         plan: which settings, in which order. No other setting is ever evaluated.
         configs: the settings of the planning table, by row.
         rows: where evaluated settings are kept.
-        workers: they evaluate on the test examples; as many settings at a time as there are workers.
-        problem: its limited losses must keep their declared bounds on the test examples.
+        workers: they evaluate on the testing examples; as many settings at a time as there are workers.
+        problem: its limited losses must keep their declared bounds on the testing examples.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class PlannedRows:
         self._position = {row: position for position, row in enumerate(self._order)}
 
     def table(self, n_test: int, groups: Mapping[str, Groups]) -> LossTable:
-        """The rows of the planning table on the test examples."""
+        """The rows of the planning table on the testing examples."""
         columns = {
             name: PlannedColumn(self, name, (self._opt.n_configs, n_test), self._opt.is_binary(name))
             for name in self._opt.loss_names
@@ -55,7 +55,7 @@ class PlannedRows:
         return self._opt.on_demand(columns, groups, at_once=self._workers.count)
 
     def losses(self, name: str, rows: IntArray) -> Array:
-        """(rows, test examples). What is not known yet is evaluated, with what comes next on the plan to fill a batch."""
+        """(rows, testing examples). What is not known yet is evaluated, with what comes next on the plan to fill a batch."""
         wanted = [int(row) for row in rows]
         for row in wanted:
             if row not in self._position:
@@ -71,18 +71,20 @@ class PlannedRows:
     def _checked(self, name: str, part: LossTable) -> Array:
         """The p-value was chosen by what the loss was declared to be; test values must keep to it."""
         if name not in part.loss_names:
-            raise InvalidInputError(f"the losses function must return '{name}' on test examples as on opt examples.")
+            raise InvalidInputError(
+                f"the losses function must return '{name}' on testing examples as on planning examples."
+            )
         values = part.losses(name)
         if self._opt.is_binary(name) and not part.is_binary(name):
             raise InvalidInputError(
-                f"loss '{name}' was 0/1 on the opt examples and must be so on the test examples; got values from "
+                f"loss '{name}' was 0/1 on the planning examples and must be so on the testing examples; got values from "
                 f"{values.min():g} to {values.max():g}. Return booleans, or floats at every setting."
             )
         if name in self._limited:
             low, high = self._opt.bounds(name)
             if values.min() < low or values.max() > high:
                 raise InvalidInputError(
-                    f"loss '{name}' must lie in its bounds ({low:g}, {high:g}); on the test examples its values run from "
+                    f"loss '{name}' must lie in its bounds ({low:g}, {high:g}); on the testing examples its values run from "
                     f"{values.min():g} to {values.max():g}. Declare the range it can take with bounds={{'{name}': ...}}."
                 )
         return values

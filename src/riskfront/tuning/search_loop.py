@@ -1,4 +1,4 @@
-"""The search on opt examples: ask for settings, evaluate them, tell the search how they did."""
+"""The search on planning examples: ask for settings, evaluate them, tell the search how they did."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def start_search(
     identity: Callable[[], Mapping[str, str]],
 ) -> Search:
     """The search by its name, or as it is. One that shares its memory with others must share the task and the split with
-    them: what others were told of their opt examples may be test examples here.
+    them: what others were told of their planning examples may be testing examples here.
     """
     if search == "guided":
         pairs = zip(problem.limit_names, problem.limits, strict=True)
@@ -69,7 +69,7 @@ def search_settings(
     goes on from there, and its order counts: to repeat a call that was finished changes nothing.
 
     Args:
-        rows: evaluated settings, on opt examples.
+        rows: evaluated settings, on planning examples.
         failures: where settings go at which the user's function fails, to be left out; they count too. None: stop at the first.
         all_if_cheap: in a small space, evaluate every setting once the first ones have shown that this takes seconds.
     """
@@ -158,10 +158,10 @@ def told_names(problem: Problem) -> list[str]:
 
 
 def _target(name: str, limit: Limit, parts: Parts, bounds: Bounds) -> LimitTarget:
-    """A limit as a guided search needs it; where it speaks of groups, by the one with the fewest opt examples.
+    """A limit as a guided search needs it; where it speaks of groups, by the one with the fewest planning examples.
 
-    Test examples of a group are taken to be as frequent as opt examples: nothing of them is looked at, not even groups, for
-    a plan that depends on how many hard examples were drawn to be tested is no longer independent of the test.
+    Testing examples of a group are taken to be as frequent as planning examples: nothing of them is looked at, not even groups,
+    for a plan that depends on how many hard examples were drawn to be tested is no longer independent of the test.
     """
     low, high = bounds.get(limit.loss, (0.0, 1.0))
     alpha = (limit.value - low if limit.at_least is None else high - limit.value) / (high - low)

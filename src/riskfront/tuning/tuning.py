@@ -1,4 +1,4 @@
-"""tune: the paper's Algorithm 1 with a real optimiser. Search on opt examples, plan, test lazily, certify."""
+"""tune: the paper's Algorithm 1 with a real optimiser. Search on planning examples, plan, test lazily, certify."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def tune(
 
     Args:
         losses: ``losses(config, examples)`` returns name -> one loss for each example.
-        examples: a list, an array, a data frame, or any sequence; split at random into opt and test examples.
+        examples: a list, an array, a data frame, or any sequence; split at random into planning and testing examples.
         space: the settings to choose from.
         problem: limits, objectives and delta.
         search: "guided", "optuna", "parego", "random", "grid" (``riskfront.search`` says how good each is), or an object with
-            ask and tell. It is told, for each limit, the badness in [0, 1] on opt examples and, for each objective, the value
-            to minimise. A search that goes on proposing settings it was told of is ended.
+            ask and tell. It is told, for each limit, the badness in [0, 1] on planning examples and, for each objective, the
+            value to minimise. A search that goes on proposing settings it was told of is ended.
         budget: how many settings to evaluate on planning examples; those of earlier runs in the store count. By default 200,
             or every setting of a space of at most 4,096 if the first ones show that this takes seconds.
         n_jobs: settings evaluated at a time, as in joblib; a Dask or Ray cluster by ``joblib.parallel_config``.
@@ -77,9 +77,9 @@ def tune(
         seed: of the split and of the search.
         groups: name -> (n_examples,), or a data frame, for limits that hold in every group.
         bounds: name -> (low, high), (0, 1) by default.
-        method: how to plan the tests; it must use opt examples.
+        method: how to plan the tests; it must use planning examples.
         on_error: "raise" stops at the first setting at which ``losses`` fails; "skip" leaves it out of the search. A failure on
-            test examples always stops: to leave a setting out there would make the plan depend on them.
+            testing examples always stops: to leave a setting out there would make the plan depend on them.
         search_options: of a search given by its name, such as {"sampler": "tpe"} or {"storage": "sqlite:///study.db",
             "study_name": "run"}, by which several machines search together with the same seed: each evaluates ``budget``
             settings and knows those of the others. Certify with one of them.
@@ -93,8 +93,8 @@ def tune(
     stopped goes on, and a question that is repeated gives its answer again. Before anything is tested, a search may be
     stopped and gone on with as often as one likes.
 
-    On test examples only settings of the plan are evaluated, in testing order, and a fixed sequence stops paying at its first
-    failure, at most one batch of ``n_jobs`` settings late. Search never sees anything of the test examples.
+    On testing examples only settings of the plan are evaluated, in testing order, and a fixed sequence stops paying at its
+    first failure, at most one batch of ``n_jobs`` settings late. Search never sees anything of the testing examples.
     """
     planner = make_method(method)
     _check(examples, groups, space, problem, planner, bounds or {})
@@ -105,7 +105,9 @@ def tune(
 
     @cache
     def task() -> Task:
-        return Task.of(losses, examples, groups, bounds, space=space.to_dict(), split=[seed, planner.opt_fraction])
+        return Task.of(
+            losses, examples, groups, bounds, space=space.to_dict(), split=[seed, planner.opt_fraction, "contents"]
+        )
 
     parts = split(examples, groups, bounds, planner.opt_fraction, seed, store, task)
     searcher = start_search(
@@ -198,10 +200,10 @@ def certify_along(
 
 
 def _of_test(error: EvaluationError, searched: LossTable | None) -> EvaluationError:
-    """An error on test examples, with what to do about it, and with what was searched if no store has it."""
+    """An error on testing examples, with what to do about it, and with what was searched if no store has it."""
     n = error.n_evaluated if searched is None else searched.n_configs
     advice = (
-        "It was searched without an error and fails on test examples, where no setting may be left out: return the worst "
+        "It was searched without an error and fails on testing examples, where no setting may be left out: return the worst "
         "losses for examples that cannot be processed."
     )
     kept = (
@@ -215,7 +217,7 @@ def _of_test(error: EvaluationError, searched: LossTable | None) -> EvaluationEr
 
 
 def _data_sha256(certificate: Certificate, plan: Plan, configs: Sequence[Config], rows: RowsOf) -> str:
-    """The fingerprint of all that was looked at: every setting on opt examples, the tested ones on test examples."""
+    """The fingerprint of all that was looked at: every setting on planning examples, the tested ones on testing examples."""
     tested = [configs[row] for row in plan.rows[: len(certificate.path)]]
     return fingerprint({"opt": plan.opt.sha256, "test": rows.table(tested).sha256 if tested else None}, {})
 
@@ -235,7 +237,7 @@ def _check(
         raise InvalidInputError(f"problem must be a Problem; got {type(problem).__name__}.")
     if planner.opt_fraction == 0:
         raise InvalidInputError(
-            f"tune needs a method that plans on opt examples, such as pareto-testing; {planner.name} uses none. "
+            f"tune needs a method that plans on planning examples, such as pareto-testing; {planner.name} uses none. "
             "For it, use evaluate and calibrate."
         )
     _check_bounds(problem, bounds)

@@ -8,23 +8,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from riskfront.calibration.calibration import calibrate, certify
+from riskfront.calibration.calibration import certify, split_and_test
 from riskfront.calibration.certificate import Certificate
+from riskfront.calibration.choice import choose
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.evaluation.outcome import Outcome
 from riskfront.identity.array_digest import BLAKE3
 from riskfront.losses.table import LossTable
-from riskfront.losses.values import plain
 from riskfront.methods import completed, make_again
-from riskfront.reading.sources import Data, as_table, is_store
+from riskfront.reading.sources import Data, as_table, is_long_file, is_store
 from riskfront.runtime.progress import ProgressBar
 from riskfront.spaces.space import Config
 from riskfront.stores.store import LossStore
 from riskfront.tuning.opt_test_parts import Part
 from riskfront.tuning.tuning import certify_along
+from riskfront.version import __version__
 
 #: what a certificate says of itself beyond its data; the verdict follows from the rest, and from earlier looks
-_NOT_COMPARED = ("version", "source", "earlier_looks", "verdict")
+_NOT_COMPARED = ("version", "source", "earlier_looks", "verdict", "notes")
 
 
 def verify(certificate: Certificate, data: Data | tuple[LossTable, LossTable]) -> list[str]:
@@ -52,16 +53,29 @@ def verify(certificate: Certificate, data: Data | tuple[LossTable, LossTable]) -
             own = table.fingerprint if certificate.data_sha256.startswith(BLAKE3) else table.sha256
             return [f"the data differ: their digest is {own[:23]}... instead of {certificate.data_sha256[:23]}..."]
         method = make_again(certificate.method, certificate.parameters)
-        again = calibrate(table, certificate.problem, method=method, seed=certificate.seed)
+        again = split_and_test(table, certificate.problem, method, certificate.seed, certificate.split_by)
         again = replace(again, data_sha256=certificate.data_sha256)  # the same data by another kind of digest, perhaps
-    recomputed, claimed = again.to_dict(), certificate.to_dict()
-    claimed["parameters"] = completed(certificate.method, certificate.parameters)
-    return [
-        difference
-        for name in claimed
-        if name not in _NOT_COMPARED
-        for difference in _differences(name, recomputed[name], claimed[name])
-    ]
+    return differences(choose(again, certificate.choice), certificate)
+
+
+def differences(again: Certificate, certificate: Certificate) -> list[str]:
+    """Where a certificate that was computed again differs from what is claimed, in words."""
+    recomputed, claimed = (_numbers(one, certificate) for one in (again, certificate))
+    return [difference for name in claimed for difference in _differences(name, recomputed[name], claimed[name])]
+
+
+def _numbers(one: Certificate, claimed: Certificate) -> dict[str, Any]:
+    """What is compared: everything that ``claimed`` says. Another version may put the same numbers in other words, and the
+    first schema named neither the p-value of each group nor the groups of a certificate without a setting."""
+    said = {name: value for name, value in one.to_dict().items() if name not in _NOT_COMPARED}
+    said["parameters"] = completed(claimed.method, one.parameters)
+    if claimed.version != __version__ and said["diagnosis"] is not None:
+        said["diagnosis"] = {name: value for name, value in said["diagnosis"].items() if name != "message"}
+    if claimed.measured["p_value"].isna().all():
+        said["measured"] = {name: value for name, value in said["measured"].items() if name != "p_value"}
+    if not claimed and not claimed.groups:
+        said.pop("groups")
+    return said
 
 
 def _certified_again(certificate: Certificate, opt: LossTable, test: LossTable) -> Certificate:
@@ -76,28 +90,17 @@ def _table_then(certificate: Certificate, data: Data) -> LossTable:
     """The table. A store gives the settings that the certificate was made of, in their order then, with its bounds."""
     store = LossStore(data) if isinstance(data, str | os.PathLike) and is_store(data) else data
     if not isinstance(store, LossStore):
-        return as_table(data, certificate.problem)
-    return store.table(_searched(certificate), bounds=_bounds(certificate))
+        return as_table(data, certificate.problem, _bounds(certificate) if is_long_file(data) else None)
+    return store.table(certificate.searched, bounds=_bounds(certificate))
 
 
 def _bounds(certificate: Certificate) -> dict[str, tuple[float, float]]:
     return {name: (low, high) for name, (low, high) in certificate.loss_bounds.items()}
 
 
-def _searched(certificate: Certificate) -> list[Config] | None:
-    """The settings that were planned over, in their order, which ties on the front depend on."""
-    if certificate.explored is None:
-        return None
-    columns = [certificate.explored[column] for column in certificate.setting_columns.values()]
-    names = list(certificate.setting_columns)
-    return [
-        {name: plain(value) for name, value in zip(names, values, strict=True)} for values in zip(*columns, strict=True)
-    ]
-
-
 def _tuned_again(certificate: Certificate, url: str) -> Certificate:
     """Plan on the opt part of a store of tune and test on its test part, from what is there, without the user's function."""
-    configs = _searched(certificate)
+    configs = certificate.searched
     if configs is None:
         raise InvalidInputError(
             "a store can only recompute a certificate of tune, which names the settings it searched; this one names none."

@@ -38,6 +38,18 @@ function tooltips(chart) {
   };
 }
 
+// Says how many points the closer view leaves out.
+function outside(figure, view) {
+  const place = figure.querySelector("[data-outside]");
+  return () => {
+    if (!place) return;
+    const axes = ["x", "y"].map((side) => [view.signal(`${side}axis`), view.scale(side).domain()]);
+    const points = view.data("points");
+    const out = points.filter((point) => axes.some(([field, [low, high]]) => point[field] < low || point[field] > high));
+    place.textContent = out.length ? `(${out.length} of ${points.length} points lie outside)` : "";
+  };
+}
+
 async function draw(name, chart) {
   const figure = document.getElementById(`figure-${name}`);
   const { view } = await vegaEmbed(figure.querySelector(".chart"), chart.spec, {
@@ -50,9 +62,14 @@ async function draw(name, chart) {
     kept.hidden = row === undefined;
     if (row !== undefined) facts(kept.querySelector("dl"), chart.tips.names, row);
   });
+  const told = outside(figure, view);
   figure.querySelectorAll("select[data-signal]").forEach((select) => {
-    select.addEventListener("change", () => view.signal(select.dataset.signal, select.value).runAsync());
+    select.addEventListener("change", () => view.signal(select.dataset.signal, select.value).runAsync().then(told));
   });
+  figure.querySelectorAll("input[data-near]").forEach((box) => {
+    box.addEventListener("change", () => view.signal("near", box.checked).runAsync().then(told));
+  });
+  told();
   figure.querySelectorAll("input[data-status]").forEach((box) => {
     box.addEventListener("change", () => {
       const shown = view.signal("shown").slice();

@@ -1,6 +1,6 @@
 """What one more setting is worth to guided search: expected hypervolume improvement inside the region of interest.
 
-Draw a threshold for each limit: what a setting that is just certifiable may show on opt examples. Among the settings below
+Draw a threshold for each limit: what a setting that is just certifiable may show on planning examples. Among the settings below
 it, the certificate would take the one with the lowest free objective. A new setting is worth what it is expected to lower
 that by, on average over thresholds. As a mean over thresholds this is a hypervolume (of the volume below the reference
 point that the front leaves free, weighted by how likely a threshold is); it has a closed form in the last objective.

@@ -2,7 +2,7 @@
 
 A setting far below a limit wastes the free objectives, one far above it will never be certified. Between the two lies
 the region of interest (`LimitTarget.region`); only the front inside it is searched, by scikit-learn's Gaussian processes
-and expected hypervolume improvement. Regions rest on opt values and on counts of examples, never on test data, so every
+and expected hypervolume improvement. Regions rest on opt values and on counts of examples, never on testing examples, so every
 guarantee stands. The study is one of Optuna's, so that several machines can search together. Made for ten to some hundred
 evaluations: the time of a proposal grows with the cube of their number, a tenth of a second at 100.
 """

@@ -1,0 +1,58 @@
+"""What was measured for every chosen setting, limit and group.
+
+There is no confidence bound here on purpose. The chosen setting is the best of many, so a bound computed as if it had
+been fixed beforehand would be broken far more often than delta says. What holds for the chosen setting is the limit
+itself, for all certified settings together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from riskfront.calibration.decision import Decision
+from riskfront.evidence.evidence import Evidence, LimitTest
+
+COLUMNS = ("chosen", "limit", "group", "examples", "measured", "compared_with", "p_value", "tested_at", "test")
+NO_TEST = "none"
+
+
+def measured_values(evidence: Evidence, decision: Decision) -> pd.DataFrame:
+    """One row for each chosen setting, limit and group, in the columns ``COLUMNS``; the best setting first."""
+    parts = [part for test in evidence.tests for part in _of_limit(test, evidence, decision)]
+    return pd.concat(parts, ignore_index=True).sort_values("chosen", kind="stable", ignore_index=True)
+
+
+def covered_groups(evidence: Evidence) -> dict[str, list[Any]]:
+    """Group name -> its values, for every limit that must hold in each of them. No other value is covered."""
+    names = dict.fromkeys(test.limit.per for test in evidence.tests if test.limit.per is not None)
+    return {name: list(evidence.table.group(name).levels) for name in names}
+
+
+def _of_limit(test: LimitTest, evidence: Evidence, decision: Decision) -> list[pd.DataFrame]:
+    rows = decision.rows[decision.chosen]
+    sums = test.sums(evidence.table, rows)
+    examples, means = np.broadcast_to(sums.n, sums.total.shape), sums.means()
+    aims = None if decision.aims is None else decision.aims[decision.chosen]
+    untested = bool(np.isnan(decision.p_values[decision.chosen]).all())  # settings that were picked by their means
+    p_values = np.full(means.shape, np.nan) if untested else test.p_values(evidence.table, rows, aims)
+    groups = [None] if test.limit.per is None else list(evidence.table.group(test.limit.per).levels)
+    return [
+        pd.DataFrame(
+            {
+                "chosen": np.arange(1, len(rows) + 1),
+                "limit": str(test.limit),
+                "group": pd.Series([group] * len(rows), dtype=object),
+                "examples": examples[:, index],
+                "measured": test.shown(means[:, index]),
+                "compared_with": test.limit.compared_with,
+                "p_value": p_values[:, index],
+                "tested_at": decision.levels[decision.chosen],
+                "test": NO_TEST if untested else test.p_value,
+            },
+            columns=list(COLUMNS),
+        )
+        for index, group in enumerate(groups)
+    ]

@@ -1,0 +1,74 @@
+"""The result of a calibration in sentences of plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from riskfront.problems.limits import Limit
+from riskfront.problems.problem import Problem
+
+_MOST_GROUPS = 10  # a sentence names so many groups; the certificate and its page list them all
+
+Groups = Mapping[str, Sequence[Any]]
+
+
+def certified_sentences(
+    problem: Problem, loss_bounds: Mapping[str, Sequence[float]], groups: Groups, delta: float, looks: int
+) -> list[str]:
+    """What holds, with which confidence, and which groups it speaks of. ``delta`` is that of all ``looks`` together."""
+    counted = f", counting all {looks} looks at the same testing examples" if looks > 1 else ""
+    limits = _limits(problem, loss_bounds, groups)
+    return [f"With {confidence(delta)} confidence{counted}, {limits}.", *_not_covered(problem, groups)]
+
+
+def picked_sentences(
+    method: str, problem: Problem, loss_bounds: Mapping[str, Sequence[float]], groups: Groups
+) -> list[str]:
+    """The same for a method without a guarantee."""
+    limits = _limits(problem, loss_bounds, groups)
+    return [f"NO GUARANTEE: the method {method} only picked a setting that looks as if {limits}."]
+
+
+def _not_covered(problem: Problem, groups: Groups) -> list[str]:
+    """One sentence when a limit speaks of groups: those it does not name may be anything."""
+    names = [name for name in dict.fromkeys(limit.per for limit in problem.limits) if name is not None]
+    known = [name for name in names if groups.get(name)]
+    return [f"No other {' or '.join(known)} is covered."] if known else []
+
+
+def confidence(delta: float) -> str:
+    """1 - delta in words, never rounded up to certainty."""
+    percent = f"{100 * (1 - delta):.12g}"
+    return f"{percent} %" if percent != "100" else f"1 - {delta:g}"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def _limits(problem: Problem, loss_bounds: Mapping[str, Sequence[float]], groups: Groups) -> str:
+    return listed([_in_words(limit, loss_bounds.get(limit.loss), groups) for limit in problem.limits])
+
+
+def _in_words(limit: Limit, bounds: Sequence[float] | None, groups: Groups) -> str:
+    side = "stays at or below" if limit.at_least is None else "stays at or above"
+    share = bounds is not None and bounds[0] in (0, -1) and bounds[1] == 1 and limit.quantile is None
+    value = f"{100 * limit.value:.10g} %" if share else f"{limit.value:.10g}"
+    name = limit.loss if limit.quantile is None else f"the {limit.quantile:g}-quantile of {limit.loss}"
+    name += f" drop from {limit.drop_from}" if limit.drop_from is not None else ""
+    signed = limit.drop_from is not None or (bounds is not None and bounds[0] < 0 and limit.quantile is None)
+    name += " (signed)" if signed else ""
+    name += f" in every {limit.per}{_named(groups.get(limit.per, ()))}" if limit.per else ""
+    name += f" given {limit.given}" if limit.given else ""
+    return f"{name} {side} {value}"
+
+
+def _named(groups: Sequence[Any]) -> str:
+    """ " (a, b and c)"; of many the first, and how many more there are."""
+    if not groups:
+        return ""
+    shown = [str(group) for group in groups[:_MOST_GROUPS]]
+    rest = len(groups) - len(shown)
+    return f" ({listed([*shown, f'{rest:,} more'] if rest else shown)})"

@@ -1,0 +1,45 @@
+"""Whether a trial broke a limit: known exactly from the whole table, or tested on held-out examples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from riskfront.arrays import BoolArray, FloatArray, IntArray
+from riskfront.evidence.evidence import Evidence, LimitTest
+from riskfront.losses.table import LossTable
+from riskfront.statistics import p_values
+
+#: How often held-out examples may "show" that a limit is broken although it holds.
+HELD_OUT_LEVEL = 0.05
+_ROUNDING = 1e-12
+
+
+def by_population(judge: Evidence, certified: IntArray, best: IntArray) -> dict[str, bool]:
+    """Which limits are truly broken: the judge is the whole population, its means are the true risks."""
+    broken = _above(judge, certified)
+    return {"violated": bool(broken[np.isin(certified, best)].any()), "any_violated": bool(broken.any())}
+
+
+def by_held_out(judge: Evidence, best: IntArray) -> dict[str, bool]:
+    """Whether the chosen setting measures above a limit on held-out examples, and whether that is more than their noise."""
+    if len(best) == 0:
+        return {"held_out_above": False, "held_out_shown": False}
+    p = np.concatenate([_p_of_excess(test, judge.table, best).ravel() for test in judge.tests])
+    # one limit or group may show it by chance, so they share the level
+    return {"held_out_above": bool(_above(judge, best)[0]), "held_out_shown": bool(p.min() <= HELD_OUT_LEVEL / p.size)}
+
+
+def _above(judge: Evidence, rows: IntArray) -> BoolArray:
+    """(rows,): whether the mean of a setting is above one of its limits; groups without examples say nothing."""
+    means = [test.worst_mean(judge.table, rows) > test.alpha + _ROUNDING for test in judge.tests]
+    return np.any(means, axis=0)
+
+
+def _p_of_excess(test: LimitTest, table: LossTable, rows: IntArray) -> FloatArray:
+    """(rows, groups): the p-value of "the limit holds", small when the mean is too far above it.
+
+    The mean of x is at most alpha exactly if that of 1 - x is at least 1 - alpha, so the p-values of the package serve.
+    """
+    sums = test.sums(table, rows)
+    name = "binomial" if test.p_value == "binomial" else "hoeffding-bentkus"
+    return p_values.OF_SUMS[name](sums.n - sums.total, sums.n, 1 - test.alpha)

@@ -1,0 +1,68 @@
+"""HELM: a folder a run with ``run_spec.json`` and ``per_instance_stats.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from riskfront.errors import InvalidInputError
+from riskfront.logs.json_files import below, field, read_json
+from riskfront.logs.record import Record, as_score, measures_of
+
+TOOL = "HELM"
+#: statistics that say what an answer took, and not how good it is
+_TOOK = {
+    "inference_runtime": "latency",
+    "num_prompt_tokens": "input_tokens",
+    "num_completion_tokens": "output_tokens",
+    "num_output_tokens": "output_tokens",
+    "logprob": "logprob",
+}
+
+
+def files(path: Path) -> list[Path]:
+    return below(path, "per_instance_stats.json")
+
+
+def records(path: Path) -> Iterator[Record]:
+    specification = path.with_name("run_spec.json")
+    if not specification.exists():
+        raise InvalidInputError(f"'{path}': run_spec.json must stand beside it, which names the model; it does not.")
+    spec = read_json(specification)
+    adapter = field(spec, "adapter_spec", f"'{specification}'", TOOL)
+    setting = {"model": str(field(adapter, "model", f"'{specification}'", TOOL))}
+    if adapter.get("method"):
+        setting |= {"method": str(adapter["method"]), "shots": adapter.get("max_train_instances", 0)}
+    for number, instance in enumerate(read_json(path), start=1):
+        where = f"'{path}', instance {number}"
+        if instance.get("perturbation"):
+            continue  # a changed copy of an example is no example of its own
+        means = {_name(stat, where): _mean(stat, where) for stat in field(instance, "stats", where, TOOL)}
+        yield Record(
+            setting,
+            _task(str(field(spec, "name", f"'{specification}'", TOOL))),
+            str(field(instance, "instance_id", where, TOOL)),
+            {name: value for name, value in means.items() if name not in _TOOK},
+            measures_of(**{_TOOK[name]: value for name, value in means.items() if name in _TOOK}),
+            repeat=instance.get("train_trial_index", 0),
+        )
+
+
+def _name(stat: Mapping[str, Any], where: str) -> str:
+    name = field(stat, "name", where, TOOL)
+    return str(name["name"] if isinstance(name, Mapping) else name)
+
+
+def _mean(stat: Mapping[str, Any], where: str) -> float:
+    if "mean" in stat:
+        return as_score(stat["mean"], _name(stat, where), where)
+    count = stat.get("count", 0)
+    return as_score(stat.get("sum", 0) / count if count else None, _name(stat, where), where)
+
+
+def _task(name: str) -> str:
+    """The name of a run without its model: "mmlu:subject=anatomy,model=openai_gpt-4" is a run of mmlu:subject=anatomy."""
+    scenario, _, arguments = name.partition(":")
+    kept = [part for part in arguments.split(",") if part and not part.startswith(("model=", "model_deployment="))]
+    return f"{scenario}:{','.join(kept)}" if kept else scenario

@@ -1,0 +1,69 @@
+"""JSON and JSON Lines with errors that name the file, the line and the field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from riskfront.errors import InvalidInputError, StoreError
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds."""
+    return parse_json(_text(path), f"'{path}'")
+
+
+def parse_json(text: str | bytes, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidInputError(
+            f"{where}, line {error.lineno}: must be JSON; it is not, or the file was cut off there ({error.msg})."
+        ) from None
+    except UnicodeDecodeError:
+        raise InvalidInputError(f"{where}: must be JSON in UTF-8; it is another kind of file.") from None
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a JSON Lines file, each with the place it comes from; empty lines are skipped."""
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        if line.strip():
+            where = f"'{path}', line {number}"
+            try:
+                found = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise InvalidInputError(
+                    f"{where}: must be one JSON object; it is not, or the file was cut off there ({error.msg})."
+                ) from None
+            if not isinstance(found, dict):
+                raise InvalidInputError(f"{where}: must be one JSON object; got {type(found).__name__}.")
+            yield where, found
+
+
+def field(record: Mapping[str, Any], name: str, where: str, tool: str) -> Any:
+    """A field that every file of this tool has."""
+    if not isinstance(record, Mapping) or name not in record:
+        raise InvalidInputError(
+            f"{where}: there is no field '{name}'. Is this a file of {tool}, and of a version it can read?"
+        )
+    return record[name]
+
+
+def below(path: Path, *patterns: str) -> list[Path]:
+    """The file itself, or the files below a folder whose names fit, sorted."""
+    if not path.exists():
+        raise StoreError(f"cannot read '{path}': no such file or folder.")
+    if path.is_file():
+        return [path] if any(path.match(pattern) for pattern in patterns) else []
+    return sorted({file for pattern in patterns for file in path.rglob(pattern) if file.is_file()})
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise StoreError(f"cannot read '{path}': {error.strerror}.") from error
+    except UnicodeDecodeError:
+        raise InvalidInputError(f"'{path}': must be text in UTF-8; it is another kind of file.") from None

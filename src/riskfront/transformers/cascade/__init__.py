@@ -1,0 +1,1 @@
+"""A small encoder before a large one, as one more certified dimension, on the same trace machinery."""

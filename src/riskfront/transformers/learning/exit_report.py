@@ -1,0 +1,97 @@
+"""What each exit answers, beside the full model and beside always answering the most frequent class."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from riskfront.arrays import IntArray
+from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.pruning.network import Network, Walk
+
+
+@dataclass(frozen=True)
+class ExitReport:
+    """On validation examples, nothing pruned.
+
+    Args:
+        first: depth of the first exit.
+        accuracy: of each exit, in the order of depths.
+        full: accuracy of the full model.
+        majority: share of the most frequent class.
+        n: examples.
+    """
+
+    first: int
+    accuracy: tuple[float, ...]
+    full: float
+    majority: float
+    n: int
+
+    @property
+    def dead(self) -> list[int]:
+        """Depths whose exit is not clearly better than the most frequent class: within one standard error of it.
+
+        Fewer than 50 examples cannot tell.
+        """
+        if self.n < 50:
+            return []
+        margin = math.sqrt(self.majority * (1 - self.majority) / self.n)
+        return [self.first + k for k, found in enumerate(self.accuracy) if found <= self.majority + margin]
+
+    def __str__(self) -> str:
+        found = " ".join(f"{_short(value)}" for value in self.accuracy)
+        place = "before the first layer and after each" if self.first == 0 else "after each layer"
+        return (
+            f"exits are right, {place}: {found}; the full model {_short(self.full)}, the most frequent class "
+            f"{_short(self.majority)} ({self.n:,} validation texts)"
+        )
+
+    def warning(self) -> str | None:
+        if not self.dead:
+            return None
+        return (
+            f"{len(self.dead)} of {len(self.accuracy)} exits answer no better than the most frequent class "
+            f"({_short(self.majority)}): those after {_listed(self.dead)} layers. Nothing can leave there safely; more rows, "
+            "exits='pooled' or a weight on early layers may help."
+        )
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> ExitReport:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**values | {"accuracy": tuple(values["accuracy"])})
+
+
+@torch.inference_mode()
+def report_exits(network: Network, tokens: Tokens, labels: IntArray, *, batch_size: int = 32) -> ExitReport:
+    """One pass over these examples."""
+    n_layers, first, place = network.backbone.n_layers, network.layout.first_exit, network.backbone.device
+    right = np.zeros(n_layers + 1)
+    for batch in tokens.batches(batch_size):
+        inputs, texts = tokens.padded(batch, place), tokens.packed_texts(batch, place)
+        walk = Walk(network, network.layers(network.kept_heads(0.0)), inputs, texts, exits=True, prunes=False)
+        while True:
+            if walk.at_exit:
+                right[walk.depth] += (walk.probabilities().argmax(dim=1).cpu().numpy() == labels[batch]).sum()
+            if walk.depth == n_layers:
+                break
+            walk.step()
+    accuracy = (right / len(tokens)).tolist()
+    majority = float(np.bincount(labels).max() / len(labels))
+    return ExitReport(first, tuple(accuracy[first:-1]), accuracy[-1], majority, len(tokens))
+
+
+def _short(share: float) -> str:
+    return f"{share:.3f}".removeprefix("0")
+
+
+def _listed(depths: list[int]) -> str:
+    return ", ".join(map(str, depths))

@@ -1,0 +1,280 @@
+"""Steps 3 and 4: train exit heads and token predictors beside the frozen encoder, all depths together.
+
+Both learn from standardised inputs, with statistics of training rows: in early layers what tells examples apart is a thousandth
+of a state's size, and networks that see it unscaled learn nothing. Scales are folded into the first linear layer afterwards.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from riskfront.arrays import IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.runtime.progress import ProgressBar
+from riskfront.transformers.backbones.backbone import Backbone, Packed
+from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.exits.heads import (
+    ExitHeads,
+    TokenPredictors,
+    fold_standardisation,
+    log_softmax_by_example,
+)
+from riskfront.transformers.exits.layout import Layout
+from riskfront.transformers.exits.pooling import features, n_parts
+from riskfront.transformers.learning.importance import token_importance
+
+SAMPLE = 256  # examples whose tokens' states give the scale of what token predictors read
+
+
+@dataclass(frozen=True)
+class HeadTraining:
+    """How to train the small networks.
+
+    Args:
+        epochs: of the exit heads, on what they read in one pass through the encoder.
+        rows: exit heads learn from at most as many examples, because what they read is held in memory; None for all.
+        token_rows: token predictors learn from at most as many examples, because scores need gradients; None for all.
+        token_epochs: passes over those examples.
+        batch_size, learning_rate: of both.
+        standardise: let exit heads learn from standardised inputs, `temperature`: make their entropies comparable; to see what
+            each brings.
+    """
+
+    epochs: int = 10
+    rows: int | None = 20_000
+    token_rows: int | None = 4000
+    token_epochs: int = 1
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    standardise: bool = True
+    temperature: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "token_epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        for name in ("rows", "token_rows"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise InvalidInputError(f"{name} must be at least 1, or None for all; got {getattr(self, name)}.")
+        if not self.learning_rate > 0:
+            raise InvalidInputError(f"learning_rate must be above 0; got {self.learning_rate}.")
+
+
+def train_token_predictors(
+    backbone: Backbone,
+    layout: Layout,
+    tokens: Tokens,
+    labels: IntArray,
+    how: HeadTraining,
+    *,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> TokenPredictors:
+    """Cross-entropy between the predicted and the true scores r of each example, summed over depths."""
+    rng = np.random.Generator(np.random.PCG64([seed, 1]))
+    chosen = rng.permutation(len(tokens))[: how.token_rows]
+    tokens, labels = tokens.take(chosen), labels[chosen]
+    predictors = _new(TokenPredictors, layout, backbone.n_layers, backbone.width, seed=seed).to(backbone.device)
+    optimizer = torch.optim.Adam(predictors.parameters(), lr=how.learning_rate)
+    scale = Scale.of(state_sample(backbone, layout, tokens.take(np.arange(min(len(tokens), SAMPLE))), how.batch_size))
+    frozen = [parameter.requires_grad for parameter in backbone.model.parameters()]
+    backbone.model.requires_grad_(False)
+    try:
+        with ProgressBar("token predictors", how.token_epochs * len(tokens), shown=progress) as bar:
+            for _ in range(how.token_epochs):
+                for batch in tokens.shuffled_batches(how.batch_size, rng):
+                    inputs = tokens.padded(batch, backbone.device)
+                    wanted, states = token_importance(
+                        backbone, inputs, torch.from_numpy(labels[batch]).to(backbone.device)
+                    )
+                    seen = scale(torch.stack(states[layout.first_predictor : backbone.n_layers], dim=1))
+                    loss = predictor_loss(predictors, layout, seen, wanted, inputs["attention_mask"].sum(dim=1))
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    bar.advance(len(batch))
+    finally:
+        for parameter, trains in zip(backbone.model.parameters(), frozen, strict=True):
+            parameter.requires_grad_(trains)
+    for k, predictor in enumerate(predictors.predictors):
+        fold_standardisation(predictor[0], *(reads(layout, part[None], k)[0] for part in (scale.mean, scale.deviation)))
+    return predictors.eval()
+
+
+def predictor_loss(
+    predictors: TokenPredictors, layout: Layout, seen: Tensor, wanted: Tensor, lengths: Tensor
+) -> Tensor:
+    """Mean over examples of -sum_l r_l log s_l, summed over depths; `seen` is (tokens, depths, width)."""
+    total = seen.new_zeros(())
+    for k in range(seen.shape[1]):
+        here = Packed(reads(layout, seen, k), lengths)
+        scores = log_softmax_by_example(predictors(layout.first_predictor + k, here.states), here)
+        total = total - (wanted * scores).sum() / len(lengths)
+    return total
+
+
+@torch.no_grad()
+def state_sample(backbone: Backbone, layout: Layout, tokens: Tokens, batch_size: int) -> Tensor:
+    """(tokens, depths, width): the states of all tokens at every depth of a token predictor."""
+    layers, found = backbone.layers(), []
+    for positions in tokens.batches(batch_size):
+        batch = backbone.embed(tokens.padded(positions, backbone.device))
+        states = [batch.states]
+        for layer in layers[:-1]:
+            batch = layer(batch)
+            states.append(batch.states)
+        found.append(torch.stack(states[layout.first_predictor :], dim=1))
+    return torch.cat(found)
+
+
+def train_exit_heads(
+    backbone: Backbone,
+    layout: Layout,
+    train: tuple[Tokens, IntArray],
+    validation: tuple[Tokens, IntArray],
+    how: HeadTraining,
+    *,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> ExitHeads:
+    """One pass through the encoder for what exits read, then `fit_exit_heads`."""
+    chosen = rows_to_read(len(train[0]), how, seed)
+    train = (train[0].take(chosen), train[1][chosen])
+    with ProgressBar("reading for exit heads", len(train[0]) + len(validation[0]), shown=progress) as bar:
+        seen, held = (exit_features(backbone, layout, part[0], how.batch_size, bar) for part in (train, validation))
+    targets, held_targets = (torch.tensor(part[1], device=backbone.device) for part in (train, validation))
+    heads = _new(ExitHeads, layout, backbone.n_layers, backbone.width, backbone.n_classes, seed=seed)
+    fit_exit_heads(
+        heads.to(backbone.device), layout, (seen, targets), (held, held_targets), how, seed=seed, progress=progress
+    )
+    return heads
+
+
+def rows_to_read(n: int, how: HeadTraining, seed: int = 0) -> IntArray:
+    """The examples that exit heads learn from, drawn at random from `n`."""
+    return np.random.Generator(np.random.PCG64([seed, 3])).permutation(n)[: how.rows]
+
+
+def fit_exit_heads(
+    heads: ExitHeads,
+    layout: Layout,
+    train: tuple[Tensor, Tensor],
+    validation: tuple[Tensor, Tensor],
+    how: HeadTraining,
+    *,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> None:
+    """Cross-entropy to the labels, summed over depths; of each head the epoch with the lowest validation loss is kept.
+
+    Validation examples also set a temperature for each exit, so that the entropies of different exits mean the same.
+
+    Args:
+        heads: trained in place.
+        train, validation: what exits read, (examples, depths, parts x width), and labels.
+    """
+    rng = np.random.Generator(np.random.PCG64([seed, 2]))
+    optimizer = torch.optim.AdamW(heads.parameters(), lr=how.learning_rate, weight_decay=0.01)
+    best = [float("inf")] * len(heads.heads)
+    kept: list[dict[str, Tensor]] = [{}] * len(heads.heads)
+    scale = Scale.of(train[0]) if how.standardise else Scale.none(train[0])
+    held = scale(validation[0])
+    with ProgressBar("exit heads", how.epochs, shown=progress) as bar:
+        for _ in range(how.epochs):
+            order = torch.from_numpy(rng.permutation(len(train[1])))
+            for batch in order.split(4 * how.batch_size):
+                losses = exit_losses(heads, layout, scale(train[0][batch]), train[1][batch])
+                optimizer.zero_grad()
+                torch.stack(losses).sum().backward()
+                optimizer.step()
+            with torch.no_grad():
+                for k, loss in enumerate(exit_losses(heads, layout, held, validation[1])):
+                    if loss < best[k]:
+                        best[k], kept[k] = float(loss), copy.deepcopy(heads.heads[k].state_dict())
+            bar.advance()
+    for k, state in enumerate(kept):
+        head: Any = heads.heads[k]
+        head.load_state_dict(state)
+        with torch.no_grad():
+            temperature = best_temperature(head(reads(layout, held, k)), validation[1]) if how.temperature else 1.0
+            head[2].weight /= temperature
+            head[2].bias /= temperature
+        fold_standardisation(head[0], *(reads(layout, part[None], k)[0] for part in (scale.mean, scale.deviation)))
+    heads.eval()
+
+
+def exit_losses(heads: ExitHeads, layout: Layout, seen: Tensor, labels: Tensor) -> list[Tensor]:
+    """The cross-entropy of each exit head; `seen` is (examples, depths, parts x width)."""
+    return [
+        functional.cross_entropy(heads(layout.first_exit + k, reads(layout, seen, k)), labels)
+        for k in range(seen.shape[1])
+    ]
+
+
+def reads(layout: Layout, seen: Tensor, k: int) -> Tensor:
+    """(rows, inputs): of (rows, depths, width), what the k-th network reads."""
+    return seen[:, : k + 1].flatten(1) if layout.history else seen[:, k]
+
+
+@torch.no_grad()
+def exit_features(
+    backbone: Backbone, layout: Layout, tokens: Tokens, batch_size: int, bar: ProgressBar | None = None
+) -> Tensor:
+    """(examples, depths, parts x width): what each exit reads of its own depth."""
+    layers, place = backbone.layers(), backbone.device
+    width = n_parts(layout.exits, layout.pairs) * backbone.width
+    found = torch.empty(len(tokens), backbone.n_layers - layout.first_exit, width, device=place)
+    for positions in tokens.batches(batch_size):
+        batch, texts = backbone.embed(tokens.padded(positions, place)), tokens.packed_texts(positions, place)
+        read = []
+        for depth in range(backbone.n_layers):
+            if depth > 0:
+                batch = layers[depth - 1](batch)
+            if depth >= layout.first_exit:
+                read.append(features(layout.exits, layout.pairs, batch.states, batch.lengths, texts))
+        found[torch.from_numpy(positions)] = torch.stack(read, dim=1)
+        if bar is not None:
+            bar.advance(len(positions))
+    return found
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Mean and standard deviation of every input, (depths, width)."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    @classmethod
+    def of(cls, seen: Tensor) -> Scale:
+        """From (rows, depths, width); what does not vary is not blown up."""
+        mean = seen.mean(dim=0)
+        deviation = (seen - mean).square_().mean(dim=0).sqrt()
+        return cls(mean, torch.where(deviation > 1e-5 * mean.abs().clamp_min(1e-3), deviation, torch.inf))
+
+    @classmethod
+    def none(cls, seen: Tensor) -> Scale:
+        return cls(torch.zeros_like(seen[0]), torch.ones_like(seen[0]))
+
+    def __call__(self, seen: Tensor) -> Tensor:
+        return (seen - self.mean) / self.deviation
+
+
+def best_temperature(logits: Tensor, labels: Tensor) -> float:
+    """The number that logits are divided by for the lowest cross-entropy, from 1/4 to 8 in small steps."""
+    tried = torch.logspace(-2, 3, 101, base=2, device=logits.device)
+    losses = [functional.cross_entropy(logits / t, labels) for t in tried]
+    return float(tried[int(torch.stack(losses).argmin())])
+
+
+def _new(kind: type, *sizes: Any, seed: int):  # type: ignore[no-untyped-def]
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return kind(*sizes)

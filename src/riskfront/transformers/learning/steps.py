@@ -1,0 +1,93 @@
+"""Work that is done once: each step leaves a folder that says what it was made from, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from riskfront.errors import RiskfrontError, StoreError
+from riskfront.runtime.files import make_usual
+from riskfront.runtime.temporary_folders import LOCK, scratch_folder
+
+Result = TypeVar("Result")
+ABOUT = "step.json"
+_CHECKPOINT = ".checkpoint"
+
+
+class Steps:
+    """Steps in one folder. A step is redone when what it is made from, or the step it comes after, has changed.
+
+    Args:
+        folder: made when it is not there.
+        say: told in one line what is done and what is found done.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], say: Callable[[str], None] = lambda line: None) -> None:
+        self.folder, self._say = Path(folder), say
+        self._made: dict[str, str] = {}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot write in '{self.folder}': {error.strerror}.") from error
+
+    def run(
+        self,
+        name: str,
+        made_from: Mapping[str, Any],
+        make: Callable[[Path], None],
+        load: Callable[[Path], Result],
+        *,
+        after: str = "",
+    ) -> Result:
+        """What the step left, made now if it is not there; `after` names the step of this run whose result it needs."""
+        before = self._made[after] if after else ""
+        identity = json.dumps({"step": name, "after": before, **made_from}, sort_keys=True)
+        sha256 = self._made[name] = hashlib.sha256(identity.encode()).hexdigest()
+        target = self.folder / name
+        if _is_done(target, sha256):
+            self._say(f"{name}: done before")
+            return load(target)
+        self._say(f"{name} ...")
+        try:
+            with scratch_folder(self.folder, f".{name}.") as unfinished:
+                make(unfinished)
+                about = {"made_from": json.loads(identity), "sha256": sha256}
+                (unfinished / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+                _publish(unfinished, target)
+        except OSError as error:
+            if isinstance(error, RiskfrontError):
+                raise
+            raise StoreError(f"cannot write the step '{target}': {error.strerror or error}.") from error
+        for old in self.folder.glob(f".{name}.*{_CHECKPOINT}"):
+            old.unlink(missing_ok=True)
+        return load(target)
+
+    def checkpoint(self, name: str) -> Path:
+        """Where the step that is being made may keep how far it is. The file is removed when the step is done; that of a step
+        made from something else is never seen."""
+        return self.folder / f".{name}.{self._made[name][:16]}{_CHECKPOINT}"
+
+
+def _publish(unfinished: Path, target: Path) -> None:
+    """A finished folder takes its place, readable like any other."""
+    (unfinished / LOCK).unlink(missing_ok=True)
+    for path in unfinished.rglob("*"):
+        if path.is_file():
+            make_usual(path)
+    mask = os.umask(0)
+    os.umask(mask)
+    unfinished.chmod(0o777 & ~mask)
+    shutil.rmtree(target, ignore_errors=True)
+    os.replace(unfinished, target)
+
+
+def _is_done(target: Path, sha256: str) -> bool:
+    try:
+        return bool(json.loads((target / ABOUT).read_text(encoding="utf-8"))["sha256"] == sha256)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

@@ -1,0 +1,115 @@
+"""The settings to choose from: head and token thresholds as in the paper, many for exits, laid out by validation data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from riskfront.arrays import Array
+from riskfront.errors import InvalidInputError
+from riskfront.spaces.space import Choice, Space
+from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.exits.heads import entropy
+from riskfront.transformers.pruning.network import Network, Walk
+
+ABSTAIN = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Values of each threshold, rising from 0, which is off, and the precisions."""
+
+    tau_head: tuple[float, ...]
+    tau_token: tuple[float, ...]
+    tau_layer: tuple[float, ...]
+    abstain: tuple[float, ...] = (0.0,)
+    precision: tuple[str, ...] = ("float32",)
+
+    @property
+    def space(self) -> Space:
+        """Exit and abstention thresholds change fastest on the grid: they are free once a pass is made."""
+        dimensions: dict[str, Choice] = {}
+        if self.precision != ("float32",):
+            dimensions["precision"] = Choice(list(self.precision))
+        values = {"tau_head": self.tau_head, "tau_token": self.tau_token, "tau_layer": self.tau_layer}
+        dimensions |= {name: Choice(list(found)) for name, found in values.items()}
+        if len(self.abstain) > 1:
+            dimensions["lambda"] = Choice(list(self.abstain))
+        return Space.from_dict(dimensions)
+
+
+def make_thresholds(
+    network: Network,
+    tokens: Tokens,
+    *,
+    n_head: int = 18,
+    n_token: int = 20,
+    n_layer: int = 120,
+    abstain: Sequence[float] = (0.0,),
+    precision: Sequence[str] = ("float32",),
+    batch_size: int = 32,
+) -> Thresholds:
+    """Thresholds for these validation examples.
+
+    All are quantiles, so that each drops about as many more heads, tokens or layers as the one before. The depth at which an
+    example leaves is the number of exits at which no entropy so far was below the threshold; exit thresholds are therefore
+    quantiles of the lowest entropy so far, and the last is above every entropy: all leave at the first exit. They cost no pass
+    through the model, so there are many.
+    Scores sum to one over the tokens left, so they rise as tokens leave: a third of the token thresholds lie in the upper
+    tail of the scores that validation examples have when nothing is pruned.
+    """
+    for name, n in (("n_head", n_head), ("n_token", n_token), ("n_layer", n_layer)):
+        if n < 1:
+            raise InvalidInputError(f"{name} must be at least 1, the threshold 0; got {n}.")
+    scores, lowest = scores_and_entropies(network, tokens, batch_size)
+    layer = [0.0]
+    if n_layer > 1:
+        layer = [*quantiles(lowest.ravel(), n_layer - 1), 1.001 * math.log(network.backbone.n_classes)]
+    head, token = quantiles(network.head_scores.ravel(), n_head), token_thresholds(scores, n_token)
+    return Thresholds(_rounded(head), _rounded(token), _rounded(layer), tuple(abstain), tuple(precision))
+
+
+def quantiles(scores: Array, n: int) -> list[float]:
+    """0, and values between the scores that leave the same share of them below from one to the next."""
+    return [0.0, *np.quantile(scores, np.arange(1, n) / n)]
+
+
+def token_thresholds(scores: Array, n: int) -> list[float]:
+    """Two thirds at quantiles; the others rise from there by a constant factor to nearly the largest score."""
+    n_tail = n // 3
+    body = quantiles(scores, n - n_tail)
+    tail = np.geomspace(np.quantile(scores, 1 - 1 / (n - n_tail)), np.quantile(scores, 0.999), n_tail + 1)[1:]
+    return [*body, *tail]
+
+
+@torch.inference_mode()
+def scores_and_entropies(network: Network, tokens: Tokens, batch_size: int = 32) -> tuple[Array, Array]:
+    """Nothing pruned: the scores of all tokens but [CLS], and the lowest entropy up to each exit, (examples, exits)."""
+    layers = network.layers(network.kept_heads(0.0))
+    scores, lowest = [], []
+    for batch in tokens.batches(batch_size):
+        inputs, texts = (
+            tokens.padded(batch, network.backbone.device),
+            tokens.packed_texts(batch, network.backbone.device),
+        )
+        walk = Walk(network, layers, inputs, texts, exits=True, prunes=True)
+        entropies = []
+        while walk.depth < len(layers):
+            if walk.at_exit:
+                entropies.append(entropy(walk.probabilities().float()).cpu().numpy())
+            if walk.at_predictor:
+                inner = torch.ones(len(walk.batch.states), dtype=torch.bool)
+                inner[walk.batch.starts.cpu()] = False
+                scores.append(walk.importance().cpu()[inner].numpy())
+            walk.step()
+        lowest.append(np.minimum.accumulate(np.stack(entropies, axis=1), axis=1))
+    return np.concatenate(scores), np.concatenate(lowest)
+
+
+def _rounded(values: Sequence[float]) -> tuple[float, ...]:
+    """Five digits, so that people can read them; without repetitions."""
+    return tuple(sorted({float(f"{value:.5g}") for value in values}))

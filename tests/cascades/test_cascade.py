@@ -1,0 +1,170 @@
+"""Tables of cascades against a plain loop, and that nothing is chosen by what is planned or tested on."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import riskfront as rf
+from tests.support.runs import simulated_runs
+
+
+def by_hand(cascade, config, example, pays_all):
+    """(score, cost, calls) of one setting on one example, as anyone would write it down."""
+    runs, names = cascade.runs, str(config["models"]).split(" > ")
+    cost = calls = 0.0
+    for stage, name in enumerate(names):
+        row = runs.row(name)
+        last = stage == len(names) - 1
+        known = runs.value("confidence")[row, example] if pays_all else runs.examples["length"].iloc[example]
+        stop = last or known >= config[f"threshold {stage + 1}"]
+        if pays_all or stop:
+            cost, calls = cost + runs.value("cost")[row, example], calls + 1
+        if stop:
+            return runs.value("score")[row, example], cost, calls
+    raise AssertionError
+
+
+@pytest.mark.parametrize("binary", [(), ("score",)])
+@pytest.mark.parametrize(("kind", "confidence"), [(rf.Cascade, "confidence"), (rf.Router, "length")])
+def test_every_setting_does_what_a_plain_loop_does(kind, confidence, binary):
+    cascade = kind(simulated_runs(n=40), stages=3, confidence=confidence, thresholds=2)
+    table = cascade.table(reference="m2", binary=binary)
+    assert len(cascade) == table.n_configs == 3 + 6 * 2 + 6 * 4
+    found = {name: table.losses(name) for name in table.loss_names}
+    reference = cascade.runs.value("score")[2]
+    for row in range(table.n_configs):
+        for example in range(table.n_examples):
+            score, cost, calls = by_hand(cascade, table.config(row), example, kind is rf.Cascade)
+            assert found["score"][row, example] == score
+            assert found["cost"][row, example] == pytest.approx(cost)
+            assert found["calls"][row, example] == calls
+            assert found["score drop"][row, example] == reference[example] - score
+    assert table.is_binary("score") is bool(binary)
+
+
+def test_a_confidence_at_its_threshold_is_trusted_as_by_the_policy():
+    runs = simulated_runs(n=60)
+    runs.values["confidence"][:] = np.round(runs.values["confidence"], 1)
+    cascade = rf.Cascade(runs, thresholds=[0.2])
+    table = cascade.table()
+    assert (runs.value("confidence") == 0.2).any()
+    for row in range(table.n_configs):
+        for example in range(60):
+            assert table.losses("score")[row, example] == by_hand(cascade, table.config(row), example, True)[0]
+
+
+def test_sums_of_part_of_the_examples_are_those_of_the_losses():
+    table = rf.Cascade(simulated_runs(), stages=2, thresholds=3).table(reference="m2")
+    part = table.subset(np.arange(50, 120))
+    for name in table.loss_names:
+        np.testing.assert_allclose(part.means(name)[:, 0], table.losses(name)[:, 50:120].mean(axis=1), atol=1e-12)
+    rows = np.array([5, 1, 7])
+    np.testing.assert_allclose(part.means("cost", rows), part.means("cost")[rows])
+
+
+def test_both_ways_to_compare_with_a_reference_agree():
+    table = rf.Cascade(simulated_runs(n=3000), thresholds=5).table(reference="m2")
+    one = rf.calibrate(table, rf.Problem(["score drop <= 0.05"], minimize="cost"))
+    two = rf.calibrate(table, rf.Problem(["score drop <= 0.05"], minimize="cost", reference="m2"))
+    assert one.config == two.config
+    assert one.config["models"].endswith("m2")
+
+
+def test_the_fingerprint_is_of_the_contents():
+    one, two = (rf.Cascade(simulated_runs(), thresholds=3).table() for _ in range(2))
+    assert one.sha256 == two.sha256
+    assert one.sha256 != rf.Cascade(simulated_runs(seed=1), thresholds=3).table().sha256
+    changed = simulated_runs()
+    changed.values["score"][0, 7] = 1 - changed.values["score"][0, 7]
+    assert one.sha256 != rf.Cascade(changed, thresholds=3).table().sha256
+
+
+def test_a_certificate_of_a_cascade_is_verified():
+    table = rf.Cascade(simulated_runs(n=1500), thresholds=5).table()
+    certificate = rf.calibrate(table, rf.Problem(["score >= 0.7"], minimize="cost"))
+    assert rf.verify(certificate, table) == []
+
+
+# -------------------------------------------------------------------- what may choose
+
+
+@pytest.mark.parametrize("learnt", [False, True])
+def test_thresholds_and_confidence_rest_on_examples_that_take_no_further_part(learnt):
+    """Whatever the planning and testing examples hold, the settings stay the same."""
+    runs = simulated_runs()
+    confidence = rf.LearntConfidence(["task", "length", "cost"]) if learnt else "confidence"
+    first = rf.Cascade(runs, confidence=confidence, thresholds=4)
+    used = np.isin(runs.examples["example"], first.runs.examples["example"])
+    assert 0 < first.n_aside == (~used).sum()
+    other = simulated_runs(seed=9)
+    mixed = {name: np.where(used, other.values[name], runs.values[name]) for name in runs.values}
+    second = rf.Cascade(dataclasses.replace(runs, values=mixed), confidence=confidence, thresholds=4)
+    for one, two in zip(first.thresholds, second.thresholds, strict=True):
+        np.testing.assert_array_equal(one, two)
+    if learnt:
+        assert first.confidence.to_dict() == second.confidence.to_dict()
+
+
+def test_declared_thresholds_need_no_examples():
+    cascade = rf.Cascade(simulated_runs(), thresholds={"m0": [0.1, 0.3], "m1": [0.2], "m2": [0.5]})
+    assert cascade.n_aside == 0
+    assert cascade.runs.n_examples == 400
+    assert len(cascade) == 3 + 2 * 2 + 2 * 1 + 2 * 1
+
+
+def test_a_learnt_confidence_beats_the_mean_and_survives_json():
+    runs = simulated_runs(n=4000)
+    learnt = rf.LearntConfidence(["confidence", "task", "length"]).fit(runs.at(np.arange(1000)), "score")
+    rest = runs.at(np.arange(1000, 4000))
+    predicted, score = learnt.matrix(rest), rest.value("score")
+    trivial = np.broadcast_to(runs.at(np.arange(1000)).value("score").mean(axis=1, keepdims=True), score.shape)
+
+    def surprise(p):
+        return -np.mean(np.log(np.where(score == 1, p, 1 - p)), axis=1)
+
+    assert (surprise(predicted) < 0.9 * surprise(trivial)).all()
+    again = rf.LearntConfidence(**learnt.to_dict())
+    np.testing.assert_array_equal(again.matrix(rest), predicted)
+
+
+def test_agreement_is_paid_for_with_every_sample():
+    samples = np.full((3, 400), 5.0)
+    agreement = np.random.default_rng(0).integers(1, 6, (3, 400)) / 5
+    runs = simulated_runs(samples=samples, agreement=agreement)
+    paid = rf.Cascade(runs, confidence="agreement", thresholds=[0.6]).table()
+    plain = rf.Cascade(runs, confidence="confidence", thresholds=[0.6]).table()
+    np.testing.assert_allclose(paid.losses("cost")[:3], 5 * plain.losses("cost")[:3])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"confidence": "sureness"}, "there is no 'sureness' among score, cost, confidence, length"),
+        ({"models": ["m0"]}, "at least two models"),
+        ({"models": ["m0", "m9"]}, "no run 'm9'"),
+        ({"thresholds": {"m0": [0.5]}}, "'m1' has none"),
+        ({"thresholds": ["high"]}, "finite numbers"),
+        ({"thresholds": 0}, "at least 1"),
+        ({"stages": 0}, "at least 1"),
+        ({"confidence": rf.LearntConfidence(["colour"])}, "there is no 'colour'"),
+        ({"aside": 1.5}, "must lie in"),
+    ],
+)
+def test_what_is_wrong_is_said(options, words):
+    with pytest.raises(rf.InvalidInputError, match=words):
+        rf.Cascade(simulated_runs(), **options)
+
+
+def test_a_router_knows_no_answers():
+    for confidence in ("confidence", rf.LearntConfidence(["length", "cost"])):
+        with pytest.raises(rf.InvalidInputError, match="only known with an answer"):
+            rf.Router(simulated_runs(), confidence=confidence)
+
+
+def test_models_that_lack_answers_are_left_out():
+    runs = simulated_runs()
+    runs.values["score"][1, 3] = np.nan
+    with pytest.warns(rf.LeftOutWarning, match=r"'m1' \(1 missing\)"):
+        cascade = rf.Cascade(runs)
+    assert cascade.runs.names == ["m0", "m2"]

@@ -1,0 +1,214 @@
+"""Policies: they do what the table said, count what they did, escape from errors, and cannot be changed unnoticed."""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import riskfront as rf
+from riskfront.cascades.exports import litellm, semantic_router
+from riskfront.cascades.policy import ModelsFailedError, slim
+from tests.support.runs import simulated_runs
+
+
+def made(kind=rf.Cascade, confidence="confidence", **options):
+    cascade = kind(simulated_runs(n=2500), confidence=confidence, thresholds=6, **options)
+    table = cascade.table()
+    certificate = rf.calibrate(table, rf.Problem(["score drop <= 0.08"], minimize="cost", reference="m2"))
+    return cascade, table, certificate, cascade.policy(certificate)
+
+
+@pytest.fixture(scope="module")
+def cascaded():
+    return made()
+
+
+def calls(cascade, *names):
+    """Models as functions of the position of an example."""
+    runs = cascade.runs
+
+    def model(row):
+        return lambda i: {
+            "answer": (runs.names[row], i),
+            "confidence": runs.value("confidence")[row, i],
+            "cost": runs.value("cost")[row, i],
+        }
+
+    return {name: model(runs.row(name)) for name in runs.names}
+
+
+def test_a_policy_does_what_was_certified(cascaded):
+    cascade, table, certificate, policy = cascaded
+    assert len(policy.models) == 2
+    row = [table.config(r) for r in range(table.n_configs)].index(certificate.config)
+    models, score = calls(cascade), cascade.runs.value("score")
+    for i in range(300):
+        answer = policy.route(i, models)
+        assert score[cascade.runs.row(answer.model), i] == table.losses("score")[row, i]
+        assert answer.cost == pytest.approx(table.losses("cost")[row, i])
+        assert len(answer.called) == table.losses("calls")[row, i]
+        assert answer.answer == (answer.model, i)
+
+
+def test_counts_agree_with_the_prediction(cascaded):
+    cascade, table, certificate, _ = cascaded
+    policy = cascade.policy(certificate)
+    models, n = calls(cascade), cascade.runs.n_examples
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: policy.route(i, models), range(n)))
+    counts = policy.counts.to_dict()
+    assert counts["requests"] == n
+    for name, share in zip(policy.models, policy.shares, strict=True):
+        assert counts["answered"][name] == round(share * n)
+    row = [table.config(r) for r in range(table.n_configs)].index(certificate.config)
+    assert counts["mean_cost"] == pytest.approx(table.means("cost")[row, 0])
+    assert counts["escalated"] == counts["answered"][policy.models[1]]
+
+
+def test_async(cascaded):
+    cascade, _, _, policy = cascaded
+    models = calls(cascade)
+
+    def later(model):
+        async def call(i):
+            await asyncio.sleep(0)
+            return model(i)
+
+        return call
+
+    async def all_of_them():
+        waiting = {name: later(model) for name, model in models.items()}
+        return [await policy.aroute(i, waiting) for i in range(50)]
+
+    assert [a.model for a in asyncio.run(all_of_them())] == [policy.route(i, models).model for i in range(50)]
+
+
+def test_an_error_escalates_and_is_counted(cascaded):
+    cascade, _, certificate, _ = cascaded
+    policy = cascade.policy(certificate)
+    models = calls(cascade)
+
+    def broken(prompt):
+        raise TimeoutError("no reply")
+
+    answer = policy.route(3, models | {policy.models[0]: broken})
+    assert answer.model == policy.models[1]
+    assert answer.errors == {policy.models[0]: "TimeoutError: no reply"}
+    with pytest.raises(ModelsFailedError, match=f"{policy.models[1]} failed"):
+        policy.route(3, models | dict.fromkeys(policy.models, broken))
+    counts = policy.counts.to_dict()
+    assert (counts["requests"], counts["failed"], counts["escalated"]) == (2, 1, 1)
+    assert counts["errors"] == {policy.models[0]: 1}
+
+
+def test_who_is_not_sure_of_anything_is_passed_over(cascaded):
+    _, _, _, policy = cascaded
+    first, last = policy.models
+    for sure in (float("nan"), None, "very"):
+        models = {first: lambda p, sure=sure: ("a", sure), last: lambda p: "b"}
+        assert policy.route("?", models).model == last
+    assert policy.route("?", {first: lambda p: "a", last: lambda p: "b"}, confidence=lambda *_: 99.0).model == first
+    judged = policy.route("?", {first: lambda p: "a", last: lambda p: "b"}, confidence=lambda *_: 1 / 0)
+    assert judged.model == last
+
+
+def test_at_the_threshold_a_model_is_trusted(cascaded):
+    _, _, _, policy = cascaded
+    (limit,), (first, last) = policy.thresholds, policy.models
+    for sure, who in ((limit, first), (np.nextafter(limit, -np.inf), last)):
+        assert policy.route("?", {first: lambda p, s=sure: ("a", s), last: lambda p: "b"}).model == who
+
+
+def test_what_must_be_given(cascaded):
+    _, _, _, policy = cascaded
+    first, last = policy.models
+    with pytest.raises(rf.InvalidInputError, match=f"'{last}' is missing"):
+        policy.route("?", {first: print})
+    with pytest.raises(rf.InvalidInputError, match="must say how sure it is"):
+        policy.route("?", {first: lambda p: "a", last: lambda p: "b"})
+
+
+def test_json_and_back(cascaded, tmp_path):
+    _, _, _, policy = cascaded
+    policy.save(tmp_path / "policy.json")
+    again = rf.Policy.load(tmp_path / "policy.json")
+    assert (again.models, again.thresholds, again.shares) == (policy.models, policy.thresholds, policy.shares)
+    assert again.certificate.config == policy.certificate.config
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d["thresholds"].__setitem__(0, -9.0), "must run what its certificate chose"),
+        (lambda d: d["models"].reverse(), "must run what its certificate chose"),
+        (lambda d: d.update(thresholds=[]), "must run what its certificate chose"),
+        (lambda d: d["certificate"].update(guaranteed=False), "must agree with itself"),
+        (lambda d: d.update(schema="x"), "schema 'riskfront.policy'"),
+        (lambda d: d.update(schema_version=7), "schema version 1; got 7"),
+        (lambda d: d.pop("models"), "incomplete or malformed"),
+    ],
+)
+def test_a_policy_that_was_changed_is_refused(cascaded, tmp_path, change, words):
+    data = cascaded[3].to_dict()
+    data = json.loads(json.dumps(data))
+    change(data)
+    (tmp_path / "p.json").write_text(json.dumps(data))
+    with pytest.raises(rf.InvalidInputError, match=words):
+        rf.Policy.load(tmp_path / "p.json")
+
+
+def test_a_certificate_of_another_cascade_is_refused(cascaded):
+    other = rf.Cascade(simulated_runs(n=2500), thresholds=5)
+    with pytest.raises(rf.InvalidInputError, match="must be one of this cascade"):
+        other.policy(cascaded[2])
+
+
+def test_nothing_certified_gives_no_policy():
+    cascade = rf.Cascade(simulated_runs(n=100), thresholds=2)
+    certificate = rf.calibrate(cascade.table(), rf.Problem(["score >= 0.999"], minimize="cost"))
+    with pytest.raises(rf.NotCertifiedError):
+        cascade.policy(certificate)
+
+
+def test_routers_and_learnt_confidences(tmp_path):
+    cascade, table, certificate, policy = made(rf.Router, rf.LearntConfidence(["length", "task"]))
+    policy.save(tmp_path / "p.json")
+    policy = rf.Policy.load(tmp_path / "p.json")
+    row = [table.config(r) for r in range(table.n_configs)].index(certificate.config)
+    models, score = calls(cascade), cascade.runs.value("score")
+    for i in range(200):
+        about = {name: cascade.runs.examples[name].iloc[i] for name in ("length", "task")}
+        answer = policy.route(i, models, about=about)
+        assert score[cascade.runs.row(answer.model), i] == table.losses("score")[row, i]
+        assert len(answer.called) == 1
+    if len(policy.models) > 1:
+        with pytest.raises(rf.InvalidInputError, match="'length' was not given"):
+            policy.route(0, models)
+
+
+def test_explored_settings_of_a_huge_table_are_thinned(cascaded, monkeypatch):
+    certificate = cascaded[2]
+    monkeypatch.setattr("riskfront.cascades.policy._MOST_EXPLORED", 5)
+    monkeypatch.setattr("riskfront.cascades.policy._KEPT", 4)
+    thinned = slim(certificate)
+    assert thinned.explored["planned"].sum() == certificate.explored["planned"].sum()
+    assert len(thinned.explored) < len(certificate.explored)
+    assert rf.Certificate.from_dict(thinned.to_dict()).config == certificate.config
+
+
+def test_exports(cascaded):
+    policy = cascaded[3]
+    written = litellm(policy)
+    assert written["router_settings"]["fallbacks"] == [{policy.models[0]: [policy.models[1]]}]
+    assert written["model_list"][0]["model_info"]["riskfront_threshold"] == policy.thresholds[0]
+    with pytest.raises(rf.InvalidInputError, match="this cascade decides by confidence"):
+        semantic_router(policy)
+    named = rf.Policy(policy.kind, policy.models, policy.thresholds, "logprob", policy.shares, policy.certificate)
+    (decision,) = semantic_router(named)["decisions"]
+    assert [ref["model"] for ref in decision["modelRefs"]] == list(policy.models)
+    assert decision["algorithm"]["confidence"]["threshold"] == policy.thresholds[0]
+    three = rf.Policy("cascade", ("a", "b", "c"), (0.1, 0.2), "logprob", (1, 0, 0), policy.certificate)
+    with pytest.raises(rf.InvalidInputError, match="one threshold for all stages"):
+        semantic_router(three)

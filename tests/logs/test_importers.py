@@ -1,0 +1,201 @@
+"""Importers: the same scores from every format, logs that tools wrote, and one sentence for what is wrong."""
+
+# ruff: noqa: E501
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riskfront as rf
+from tests.logs.made import MAKERS, SCORES, inspect_log, lines
+
+WRITTEN = Path(__file__).parent / "written_by_tools"
+
+
+@pytest.mark.parametrize("tool", MAKERS)
+def test_every_format_gives_the_same_scores(tool, tmp_path):
+    runs = rf.read_runs(MAKERS[tool](tmp_path / "logs"), tool)
+    assert sorted(runs.settings["model"]) == ["large", "small"]
+    for model, scores in SCORES.items():
+        np.testing.assert_allclose(runs.value("score")[runs.row(model)], scores, atol=1e-12)
+    assert runs.n_examples == 4
+    if "latency" in runs.values:
+        np.testing.assert_allclose(runs.value("latency"), 1.5)
+    if "cost" in runs.values:
+        np.testing.assert_allclose(runs.value("cost"), 0.25)
+
+
+@pytest.mark.parametrize("tool", ["lm-eval", "inspect", "promptfoo", "every-eval-ever", "helm", "openai-evals"])
+def test_the_tool_is_found_out(tool, tmp_path):
+    assert len(rf.read_runs(MAKERS[tool](tmp_path / "logs"))) == 2
+
+
+@pytest.mark.parametrize("tool", MAKERS)
+def test_round_trip_through_parquet(tool, tmp_path):
+    runs = rf.read_runs(MAKERS[tool](tmp_path / "logs"), tool)
+    runs.save(tmp_path / "runs.parquet")
+    again = rf.read_runs(tmp_path / "runs.parquet")
+    assert again.names == runs.names
+    assert again.examples["example"].tolist() == runs.examples["example"].tolist()
+    assert again.values.keys() == runs.values.keys()
+    for name, array in runs.values.items():
+        np.testing.assert_array_equal(again.value(name), array)
+
+
+def test_logs_that_lm_eval_wrote():
+    runs = rf.read_runs(WRITTEN / "lm_eval", score="tiny_arith=exact_match, tiny_choice=acc")
+    assert runs.n_examples == 11
+    score, task = runs.value("score")[0], runs.examples["task"]
+    results = json.loads(next((WRITTEN / "lm_eval").glob("results_*.json")).read_text())["results"]
+    assert score[task == "tiny_arith"].mean() == pytest.approx(results["tiny_arith"]["exact_match,none"])
+    assert score[task == "tiny_choice"].mean() == pytest.approx(results["tiny_choice"]["acc,none"])
+    logprob = runs.value("logprob")[0]
+    assert np.isnan(logprob[task == "tiny_arith"]).all()
+    assert (np.exp(logprob[task == "tiny_choice"]) >= 0.5).all()
+    with pytest.raises(
+        rf.InvalidInputError, match="score of the task 'tiny_choice'; it has acc, acc_norm, and none was"
+    ):
+        rf.read_runs(WRITTEN / "lm_eval")
+
+
+def test_logs_that_inspect_wrote():
+    zipped = WRITTEN / "inspect_ai"
+    runs = rf.read_runs(zipped, "inspect", score="match", where="model in mockllm/small, mockllm/large")
+    assert runs.names == ["mockllm/small", "mockllm/large"]
+    with pytest.raises(rf.InvalidInputError, match="it has match, includes"):
+        rf.read_runs(zipped, "inspect")
+    (log,) = (WRITTEN / "inspect_ai_json").glob("*.json")
+    one = rf.read_runs(log, "inspect", score="match")
+    wanted = json.loads(log.read_text())["samples"]
+    assert one.value("score")[0].tolist() == [float(s["scores"]["match"]["value"] == "C") for s in wanted]
+    assert one.value("tokens")[0].tolist() == [s["model_usage"]["mockllm/small"]["total_tokens"] for s in wanted]
+
+
+def test_epochs_are_averaged_to_one_row(tmp_path):
+    log = inspect_log("m", [1.0, 0.0], epochs=3)
+    log["samples"][0]["scores"]["match"]["value"] = "I"
+    (tmp_path / "a.json").write_text(json.dumps(log))
+    runs = rf.read_runs(tmp_path)
+    np.testing.assert_allclose(runs.value("score"), [[2 / 3, 0]])
+    assert runs.value("samples").tolist() == [[3, 3]]
+    np.testing.assert_allclose(runs.value("agreement"), 2 / 3)  # two answers of three are the same
+
+
+def test_a_document_that_a_dataset_holds_twice_counts_once(tmp_path):
+    folder = MAKERS["lm-eval"](tmp_path)
+    edit(folder / SAMPLES, lambda rows: rows.append({**rows[0], "doc_id": 9, "acc": 0.0}))
+    runs = rf.read_runs(folder)
+    assert runs.n_examples == 4
+    assert runs.value("score")[runs.row("small")].tolist() == [0.5, 0, 1, 0]
+    assert "samples" not in runs.values
+
+
+def test_failed_answers_are_missing_not_wrong(tmp_path):
+    log = inspect_log("m", [1.0, 0.0])
+    log["samples"][1]["error"] = {"message": "timeout"}
+    (tmp_path / "a.json").write_text(json.dumps(log))
+    assert np.isnan(rf.read_runs(tmp_path).value("score")[0, 1])
+
+
+def test_a_row_that_was_never_scored_gives_way(tmp_path):
+    """RouterBench has a few prompts twice, once without a score and with a doubled price."""
+    frame = pd.DataFrame(
+        {"sample_id": ["a", "a", "b"], "eval_name": "q", "model": "m", "score": [np.nan, 1, 0], "cost": [9, 1, 1]}
+    )
+    frame.to_parquet(tmp_path / "r.parquet")
+    runs = rf.read_runs(tmp_path, "routerbench")
+    assert runs.value("score").tolist() == [[1, 0]]
+    assert runs.value("cost").tolist() == [[1, 1]]
+    assert "samples" not in runs.values
+
+
+def test_what_tells_runs_apart_becomes_a_setting(tmp_path):
+    for temperature in (0.0, 0.7):
+        log = inspect_log("m", [1.0, 0.0])
+        log["eval"]["model_generate_config"]["temperature"] = temperature
+        (tmp_path / f"{temperature}.json").write_text(json.dumps(log))
+    runs = rf.read_runs(tmp_path)
+    assert runs.settings.columns.tolist() == ["model", "temperature"]
+    assert runs.names == ["m / 0.0", "m / 0.7"]
+
+
+def test_mixed_tasks_keep_their_examples_apart(tmp_path):
+    for task in ("a", "b"):
+        log = inspect_log("m", [1.0, 0.0])
+        log["eval"]["task"] = task
+        (tmp_path / f"{task}.json").write_text(json.dumps(log))
+    runs = rf.read_runs(tmp_path)
+    assert runs.examples["example"].tolist() == ["a/q0", "a/q1", "b/q0", "b/q1"]
+    assert rf.read_runs(tmp_path, where="task == b").n_examples == 2
+    with pytest.raises(rf.InvalidInputError, match="'score' is an outcome"):
+        rf.read_runs(tmp_path, where="score == 1")
+
+
+def edit(path, change):
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    change(rows)
+    lines(path, rows)
+
+
+SAMPLES = "small/samples_quiz_2026-01-01T00-00-00.0.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("tool", "spoil", "words"),
+    [
+        ("lm-eval", lambda d: (d / SAMPLES).write_text((d / SAMPLES).read_text()[:-40]), r"samples_quiz.*line 4: must be one JSON"),
+        ("lm-eval", lambda d: edit(d / SAMPLES, lambda r: r[2].update(acc=[1, 0])), "line 3: the score 'acc' must be one number; got a list"),
+        ("lm-eval", lambda d: edit(d / SAMPLES, lambda r: r[1].update(acc="good")), "line 2: .* got the text 'good'"),
+        ("lm-eval", lambda d: edit(d / SAMPLES, lambda r: r[1].pop("metrics")), "line 2: there is no field 'metrics'"),
+        ("lm-eval", lambda d: edit(d / SAMPLES, lambda r: r.append(r[0])), "'hash0' comes more than once for model = small"),
+        ("lm-eval", lambda d: edit(d / SAMPLES, lambda r: r.append({**r[0], "filter": "strict"})), "samples have none, strict"),
+        ("lm-eval", lambda d: (d / "small" / "samples_x.jsonl").write_text("{}"), "name must read samples_<task>_<date>"),
+        ("inspect", lambda d: (d / "small.json").write_text('{"status": "x", "eval": {}, "samples": ['), "line 1: must be JSON"),
+        ("inspect", lambda d: (d / "cut.eval").write_bytes(b"PK\x03\x04 no more"), "damaged, cut off, or still being written"),
+        ("inspect", lambda d: (d / "small.json").write_text(json.dumps(inspect_log("m", [1.0]) | {"version": 3})), "version 2; got 3"),
+        ("inspect", lambda d: (d / "small.json").write_text(json.dumps(inspect_log("m", [1.0]) | {"invalidated": True})), "marked as invalid"),
+        ("promptfoo", lambda d: (d / "results.json").write_text('{"results": {"version": 2, "promptIdx": 0}}'), "version 3; got 2"),
+        ("every-eval-ever", lambda d: edit(d / "small.jsonl", lambda r: r[1].update(schema_version="1.0.0")), r"line 2: schema version must be 0\.x"),
+        ("every-eval-ever", lambda d: edit(d / "small.jsonl", lambda r: r[2].pop("model_id")), "line 3: there is no field 'model_id'"),
+        ("helm", lambda d: (d / "quiz:model=small" / "run_spec.json").unlink(), "run_spec.json must stand beside it"),
+        ("openai-evals", lambda d: edit(d / "small.jsonl", lambda r: r.pop(0)), "line 2: the specification of the run must come first"),
+        ("routerbench", lambda d: pd.DataFrame({"x": [1]}).to_parquet(d / "bench.parquet"), "must have a column 'sample_id'"),
+        ("mlflow", lambda d: pd.DataFrame({"x": [1]}).to_csv(d / "small.csv", index=False), "'<scorer>/value'"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_sentence_that_says_where(tool, spoil, words, tmp_path):
+    folder = MAKERS[tool](tmp_path / "logs")
+    spoil(folder)
+    with pytest.raises(rf.InvalidInputError, match=words):
+        rf.read_runs(folder, tool)
+
+
+def test_folders_without_logs(tmp_path):
+    with pytest.raises(rf.InvalidInputError, match="none that are known by their names"):
+        rf.read_runs(tmp_path)
+    with pytest.raises(rf.InvalidInputError, match="must hold logs of helm; none were found"):
+        rf.read_runs(tmp_path, "helm")
+    with pytest.raises(rf.InvalidInputError, match="no tool 'ragas'"):
+        rf.read_runs(tmp_path, "ragas")
+    with pytest.raises(rf.StoreError, match="no such file or folder"):
+        rf.read_runs(tmp_path / "absent")
+
+
+def test_two_tools_in_one_folder(tmp_path):
+    MAKERS["lm-eval"](tmp_path)
+    MAKERS["helm"](tmp_path / "helm")
+    with pytest.raises(rf.InvalidInputError, match="found logs of lm-eval and helm"):
+        rf.read_runs(tmp_path)
+
+
+def test_results_of_mlflow_2(tmp_path):
+    for run in ("a", "b"):
+        (tmp_path / run).mkdir()
+        table = {"columns": ["inputs", "outputs", "exact_match/v1/score"], "data": [["q1", "x", 1], ["q2", "y", 0]]}
+        (tmp_path / run / "eval_results_table.json").write_text(json.dumps(table))
+    runs = rf.read_runs(tmp_path, "mlflow")
+    assert runs.names == ["a", "b"]
+    assert runs.value("score").tolist() == [[1, 0], [1, 0]]

@@ -1,0 +1,25 @@
+"""The public doors on hundreds of settings: a tenth of the trials of every suite. ``make mutants`` runs them in full."""
+
+import pytest
+
+from tests.monte_carlo.suites import SUITES
+from tests.support.checks import power
+from tests.support.simulation import LEVEL, LOOKS, run
+
+
+@pytest.mark.monte_carlo
+@pytest.mark.parametrize("name", SUITES)
+def test_misses_are_rarer_than_delta(name: str) -> None:
+    suite = SUITES[name]
+    if suite.needs:
+        pytest.importorskip(suite.needs)
+    found = run(suite, share=0.1)
+    assert not found.caught, f"{found.misses} misses in {found.trials} trials, {suite.delta} allowed"
+
+
+def test_what_the_suites_can_see() -> None:
+    """In full the sharp suite tells .12 from .10, all others of a hundred trials or more tell one half from a tenth."""
+    assert power(0.12, SUITES["experiment.run: sharp"].trials, 0.1, LEVEL / len(LOOKS)) > 0.95
+    for suite in SUITES.values():
+        if suite.trials >= 100:
+            assert power(0.5, suite.trials, suite.delta, LEVEL / len(LOOKS)) > 0.99

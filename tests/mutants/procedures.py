@@ -1,0 +1,234 @@
+"""Faults of planning, testing and multiplicity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import riskfront as rf
+from riskfront.calibration import decision
+from riskfront.evidence.evidence import Evidence
+from riskfront.losses import splits
+from riskfront.losses.table import LossTable
+from riskfront.methods import grids
+from riskfront.statistics import graphs, p_values, procedures
+from tests.mutants.mutant import Mutant, everywhere, method
+
+SEQUENCE = "calibrate: sequence of nulls"
+
+
+def _split(change: Any) -> Any:
+    """A mutant of the split into opt and test examples: change(opt, test) -> the two parts it gives back."""
+
+    def apply() -> None:
+        split = splits.split_examples
+        everywhere(split, lambda n, fraction, seed: change(*split(n, fraction, seed)))
+
+    return apply
+
+
+half_inside = _split(lambda opt, test: (opt, np.concatenate([opt[: len(opt) // 2], test])))
+no_split = _split(lambda opt, test: (test, test))
+plans_on_all = _split(lambda opt, test: (np.concatenate([opt, test]), test))
+tests_on_opt = _split(lambda opt, test: (opt, opt))
+
+
+def goes_on() -> None:
+    """A failure does not end the sequence."""
+    sequence = procedures.FixedSequence
+    sequence.sequential = property(lambda self: False)
+    sequence.reject = lambda self, p, delta: p <= delta
+    sequence.levels = lambda self, p, delta: np.full(p.shape, delta)
+
+
+def level(factor: float) -> Any:
+    """The sequence is tested at more than delta."""
+
+    def apply() -> None:
+        for name in ("reject", "levels"):
+            method(procedures.FixedSequence, name, lambda real: lambda self, p, delta: real(self, p, factor * delta))
+        everywhere(
+            decision._until_first_failure,
+            _at_factor(decision._until_first_failure, factor),
+        )
+
+    return apply
+
+
+def _at_factor(real: Any, factor: float) -> Any:
+    return lambda evidence, rows, delta, *more: real(evidence, rows, factor * delta, *more)
+
+
+def chunks(step: int) -> Any:
+    """The next chunk of a sequence begins ``step`` settings too late, or too early."""
+
+    def apply() -> None:
+        def until_first_failure(evidence: Any, rows: Any, delta: float) -> Any:
+            found, start, size = [], 0, evidence.table.at_once or decision._FIRST_CHUNK
+            while start < len(rows):
+                chunk = evidence.p_values(rows[start : start + size])
+                failed = np.flatnonzero(~(chunk.max(axis=1) <= delta))
+                if failed.size:
+                    found.append(chunk[: failed[0] + 1])
+                    break
+                found.append(chunk)
+                start, size = start + size + step, 2 * size
+            return np.concatenate(found)[: len(rows)]
+
+        everywhere(decision._until_first_failure, until_first_failure)
+
+    return apply
+
+
+def chooses_among_all() -> None:
+    """The best of all that was tested, not of what was certified."""
+    choose = decision._choose
+    everywhere(
+        choose, lambda evidence, rows, p, certified, *more: choose(evidence, rows, p, np.ones_like(certified), *more)
+    )
+
+
+def holm_off_by_one() -> None:
+    def levels(self: Any, p: np.ndarray, delta: float) -> np.ndarray:
+        m = p.size
+        order = np.argsort(p, kind="stable")
+        steps = delta / np.maximum(np.arange(m - 1, -1, -1), 1)
+        passed = int(np.logical_and.accumulate(p[order] <= steps).sum())
+        found = np.empty(m)
+        found[order] = steps[np.minimum(np.arange(m), passed)]
+        return found
+
+    procedures.Holm.levels = levels
+
+
+def bonferroni_undivided() -> None:
+    procedures.Bonferroni.levels = lambda self, p, delta: np.full(p.shape, delta)
+
+
+def bonferroni_by_half() -> None:
+    """Divided by the number of settings in one half only."""
+    procedures.Bonferroni.levels = lambda self, p, delta: np.full(p.shape, 2 * delta / p.size)
+
+
+def undivided_wide() -> None:
+    """On the wide walk a rejected setting hands its whole budget to every neighbour."""
+    walk = graphs._test_wide
+
+    def broken(stages: Any, *rest: Any) -> Any:
+        whole = [graphs._Stage(s.sources, s.targets, np.ones_like(s.transitions)) for s in stages]
+        return walk(whole, *rest)
+
+    everywhere(walk, broken)
+
+
+def undivided_narrow() -> None:
+    walk = graphs._test_narrow
+    everywhere(walk, lambda edges, *rest: walk([(a, b, 1.0) for a, b, _ in edges], *rest))
+
+
+def ungated_wide() -> None:
+    """Budget moves on from settings that were not rejected, too."""
+    walk = graphs._test_wide
+    everywhere(walk, lambda stages, start, p, delta, *rest: walk(stages, start, np.zeros_like(p), delta, *rest))
+
+
+def ungated_narrow() -> None:
+    walk = graphs._test_narrow
+    everywhere(walk, lambda edges, start, p, delta, *rest: walk(edges, start, np.zeros_like(p), delta, *rest))
+
+
+def fallback_heads() -> None:
+    """Each sequence of the fallback begins with all of delta."""
+    make = graphs.fallback
+
+    def broken(shape: Any) -> Any:
+        graph = make(shape)
+        object.__setattr__(graph, "weights", np.where(graph.weights > 0, 1.0, 0.0))
+        return graph
+
+    everywhere(make, broken)
+    grids.graphs.fallback = broken
+
+
+def corner_of_test_data() -> None:
+    """The safest corner is looked for on the data that are tested."""
+    last: list[LossTable] = []
+    split, oriented = LossTable.split, grids._oriented
+
+    def remembering(self: LossTable, *args: Any, **named: Any) -> Any:
+        opt, test = split(self, *args, **named)
+        last[:] = [test]
+        return opt, test
+
+    LossTable.split = remembering
+    everywhere(oriented, lambda opt, *rest: oriented(last[0], *rest))
+
+
+def order_of_test_data() -> None:
+    """The front comes from opt data, its order from the data that are tested."""
+    last: list[LossTable] = []
+    split, plan = LossTable.split, rf.ParetoTesting.plan
+
+    def remembering(self: LossTable, *args: Any, **named: Any) -> Any:
+        opt, test = split(self, *args, **named)
+        last[:] = [test]
+        return opt, test
+
+    def ordered(self: rf.ParetoTesting, opt: LossTable, problem: rf.Problem) -> Any:
+        found = plan(self, opt, problem)
+        return replace(found, rows=found.rows[np.argsort(Evidence(problem, last[0]).combined(found.rows))])
+
+    LossTable.split = remembering
+    rf.ParetoTesting.plan = ordered
+
+
+def binomial_one_less() -> None:
+    """P(Bin < k) instead of P(Bin <= k)."""
+    binomial = p_values.binomial
+
+    def broken(total: Any, n: Any, alpha: Any) -> Any:
+        return binomial(np.asarray(total) - 1, n, alpha)
+
+    everywhere(binomial, broken)
+    p_values.OF_SUMS["binomial"] = broken
+
+
+def one_example_more() -> None:
+    """The exact test thinks that there is one example in a hundred more than there is."""
+    binomial = p_values.binomial
+
+    def broken(total: Any, n: Any, alpha: Any) -> Any:
+        return binomial(total, np.ceil(1.01 * np.asarray(n)), alpha)
+
+    everywhere(binomial, broken)
+    p_values.OF_SUMS["binomial"] = broken
+
+
+MUTANTS = [
+    Mutant("half of the opt rows inside the test part", SEQUENCE, half_inside),
+    Mutant("plan and test on the same rows", SEQUENCE, no_split),
+    Mutant("plan on all rows", SEQUENCE, plans_on_all),
+    Mutant("test on the opt rows", SEQUENCE, tests_on_opt),
+    Mutant("half of the opt rows tested, default method", "calibrate: default method", half_inside),
+    Mutant("half of the opt rows tested, in trials", "experiment.run: sharp", half_inside),
+    Mutant("order of the sequence from test data", SEQUENCE, order_of_test_data),
+    Mutant("sequence goes on after a failure", SEQUENCE, goes_on),
+    Mutant("sequence at 2 delta", SEQUENCE, level(2.0)),
+    Mutant("sequence at 1.25 delta", "experiment.run: sharp", level(1.25)),
+    Mutant("binomial: one count too few", "experiment.run: sharp", binomial_one_less),
+    Mutant("binomial: 1 % too many examples", "experiment.run: sharp", one_example_more),
+    Mutant("chooses among all tested", "calibrate: default method", chooses_among_all),
+    Mutant("a setting skipped between chunks", "calibrate: borders of chunks", chunks(1)),
+    Mutant("a setting tested twice between chunks", "calibrate: borders of chunks", chunks(-1)),
+    Mutant("bonferroni at delta", "calibrate: bonferroni", bonferroni_undivided),
+    Mutant("bonferroni at 2 delta / m", "calibrate: bonferroni", bonferroni_by_half),
+    Mutant("holm off by one", "calibrate: holm", holm_off_by_one),
+    Mutant("undivided budget on the wide walk", "calibrate: wide graph", undivided_wide),
+    Mutant("undivided budget on the narrow walk", "calibrate: narrow graph", undivided_narrow),
+    Mutant("budget leaves without a rejection, wide", "calibrate: wide graph", ungated_wide),
+    Mutant("budget leaves without a rejection, narrow", "calibrate: narrow graph", ungated_narrow),
+    Mutant("every fallback sequence at delta", "calibrate: fallback", fallback_heads),
+    Mutant("safest corner from test data", "calibrate: learned corner", corner_of_test_data),
+]

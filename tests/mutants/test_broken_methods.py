@@ -1,0 +1,146 @@
+"""Methods and p-values broken on purpose in the trials of experiment.run, each caught by the check of test_validity.py."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riskfront as rf
+from riskfront.evidence import evidence
+from riskfront.experiments import repeated_splits
+from riskfront.methods import Plan
+from riskfront.statistics import p_values
+from riskfront.statistics.procedures import FixedSequence
+from tests.monte_carlo.test_validity import caught
+from tests.statistics.test_traps_of_p_values import kelly
+from tests.support.populations import POPULATIONS, SHAPE, Population
+
+pytestmark = pytest.mark.monte_carlo
+TRIALS = 600
+
+
+def measured(world: Population, *methods: object, p_value: str = "as given", trials: int = TRIALS) -> pd.DataFrame:
+    return world.trials(methods, p_value, trials, seed=99)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A procedure that judges all hypotheses by a function of their p-values and delta."""
+
+    rule: object
+    sequential: ClassVar[bool] = False
+
+    def levels(self, p: np.ndarray, delta: float) -> np.ndarray:
+        return np.where(self.reject(p, delta), delta, np.nan)
+
+    def reject(self, p: np.ndarray, delta: float) -> np.ndarray:
+        return np.asarray(self.rule(p, delta))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """The order of Pareto Testing or of the grid, judged by a broken procedure."""
+
+    name: str
+    procedure: Judged
+    of_the_grid: bool = False
+    opt_fraction: float = 0.3
+    guaranteed: ClassVar[bool] = True
+
+    def plan(self, opt: rf.LossTable, problem: rf.Problem) -> Plan:
+        rows = np.arange(opt.n_configs) if self.of_the_grid else rf.ParetoTesting().plan(opt, problem).rows
+        return Plan(self, opt, rows, self.procedure)
+
+
+def goes_on(p: np.ndarray, delta: float) -> np.ndarray:
+    """A fixed sequence that goes on after a failure."""
+    return p <= delta
+
+
+def either_end(p: np.ndarray, delta: float) -> np.ndarray:
+    """The direction of the sequence read off the tested data."""
+    forward = p[0] <= p[-1]
+    found = FixedSequence().reject(p if forward else p[::-1], delta)
+    return found if forward else found[::-1]
+
+
+def keeps_its_budget(p: np.ndarray, delta: float) -> np.ndarray:
+    """A graph whose nodes hand on their budget in full to every neighbour, and so make more of it."""
+    budget = np.zeros(SHAPE)
+    budget[0, 0] = delta
+    rejected = np.zeros(SHAPE, dtype=bool)
+    for cell in np.ndindex(*SHAPE):
+        if p.reshape(SHAPE)[cell] <= budget[cell]:
+            rejected[cell] = True
+            for ahead in ((cell[0] + 1, cell[1]), (cell[0], cell[1] + 1)):
+                if ahead[0] < SHAPE[0] and ahead[1] < SHAPE[1]:
+                    budget[ahead] += budget[cell]
+    return rejected.ravel()
+
+
+MUTANTS = [
+    ("0/1, independent", Mutant("goes on after a failure", Judged(goes_on))),
+    ("0/1, independent, all null", Mutant("direction read off the tested data", Judged(either_end), of_the_grid=True)),
+    ("0/1, independent", Mutant("budget handed on twice", Judged(keeps_its_budget), of_the_grid=True)),
+]
+
+
+@pytest.mark.parametrize(("world", "mutant"), MUTANTS, ids=[mutant.name for _, mutant in MUTANTS])
+def test_broken_procedures_are_caught(world: str, mutant: Mutant) -> None:
+    # an exact test of counts stays a little below delta, so two ends make less than .19: more trials show it
+    trials = 2500 if mutant.procedure.rule is either_end else TRIALS
+    assert caught(measured(POPULATIONS[world](), mutant, trials=trials)) == [mutant.name]
+
+
+def test_no_split_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans made on the data that are then tested."""
+    split = repeated_splits.split_examples
+    monkeypatch.setattr(repeated_splits, "split_examples", lambda *given: (split(*given)[1],) * 2)
+    found = measured(POPULATIONS["0/1, independent"](), rf.ParetoTesting(), rf.SplitFST(), rf.ConstrainedPath())
+    assert set(caught(found)) == {"pareto-testing", "split-fst", "constrained-path"}
+
+
+def test_stakes_that_see_their_own_loss_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seeing(losses: np.ndarray, alpha: float, delta: float, kept: object = None) -> np.ndarray:
+        return kelly(losses.astype(float), alpha, own=True)
+
+    monkeypatch.setattr(evidence.p_values, "betting", seeing)
+    assert caught(measured(POPULATIONS["0/1, independent"](), rf.ParetoTesting(), p_value="betting")) == [
+        "pareto-testing"
+    ]
+
+
+def test_signed_losses_as_if_they_were_counts_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of signed drops fed to Hoeffding-Bentkus against alpha itself."""
+    world = POPULATIONS["signed, 30 % flips"]()
+    honest = p_values.of_sums
+
+    def raw(name: str, total: np.ndarray, n: np.ndarray, alpha: float) -> np.ndarray:
+        drops = np.maximum(np.rint(2 * total - n), 0)  # back from (D + 1) / 2
+        return honest(name, drops, n, 2 * alpha - 1)
+
+    monkeypatch.setattr(evidence.p_values, "of_sums", raw)
+    assert caught(measured(world, rf.ParetoTesting(), p_value="hoeffding-bentkus")) == ["pareto-testing"]
+
+
+def test_forgetting_the_condition_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit given "answered" tested on the mean of loss and answered over all examples."""
+
+    def forgetful(self: evidence.LimitTest, table: rf.LossTable, rows: np.ndarray) -> np.ndarray:
+        return p_values.binomial(self.sums(table, rows).total, table.n_examples, self.alpha)
+
+    monkeypatch.setattr(evidence.LimitTest, "p_values", forgetful)
+    assert caught(measured(POPULATIONS["selective"](), rf.ParetoTesting())) == ["pareto-testing"]
+
+
+def test_floor_in_bentkus_is_caught() -> None:
+    """One count too few: on losses of .99 the mean is alpha, yet the sum of one of them is floored to none."""
+    rng = np.random.default_rng(5)
+    trials, n, alpha = 6000, 33, 0.1
+    totals = 0.99 * (rng.random((trials, n)) < alpha / 0.99).sum(axis=1)
+    floored = np.minimum(np.e * p_values.binomial(np.floor(totals), n, alpha), 1)
+    for p, broken in ((floored, True), (p_values.bentkus(totals, n, alpha), False)):
+        frame = pd.DataFrame({"method": "bentkus", "any_violated": p <= 0.1})
+        assert caught(frame) == (["bentkus"] if broken else [])

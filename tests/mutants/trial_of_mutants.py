@@ -1,0 +1,72 @@
+"""Each mutant in a process of its own: is it caught?"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from riskfront.errors import RiskfrontError
+from tests.monte_carlo.suites import SUITES
+from tests.mutants import limits, models, procedures, tables
+from tests.support import simulation
+
+MUTANTS = {mutant.name: mutant for part in (procedures, limits, tables, models) for mutant in part.MUTANTS}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one suite, with a mutant or without (mutant None).
+
+    status: "caught" (too many misses), "refused" (riskfront itself noticed), "passed", or "broken": an error that is not
+    riskfront's own. A mutant that is broken no longer fits the code and must be written anew.
+    """
+
+    mutant: str | None
+    suite: str
+    status: str
+    misses: int
+    trials: int
+    seconds: float
+    words: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """The library passes, mutants are noticed."""
+        return self.status == "passed" if self.mutant is None else self.status in ("caught", "refused")
+
+
+def judge(mutant: str | None, suite: str, share: float = 1.0) -> Verdict:
+    """Break the library, if a mutant is named, and run a suite. For a process that ends afterwards."""
+    started = time.perf_counter()
+    status, misses, trials, words = "broken", 0, 0, ""
+    try:
+        if mutant is not None:
+            MUTANTS[mutant].apply()
+        found = simulation.run(SUITES[suite], share)
+        status, misses, trials = "caught" if found.caught else "passed", found.misses, found.trials
+    except RiskfrontError as error:
+        status, words = "refused" if mutant else "broken", str(error)
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}"
+    return Verdict(mutant, suite, status, misses, trials, time.perf_counter() - started, words)
+
+
+def judge_all(jobs: Sequence[tuple[str | None, str]], share: float = 1.0, processes: int = 2) -> Iterator[Verdict]:
+    """Judge pairs of a mutant, or None, and a suite, each in a fresh process, in the order in which they end."""
+    todo = sorted(((mutant, suite, share) for mutant, suite in jobs), key=lambda job: job[1] not in _LONG)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with context.Pool(processes, maxtasksperchild=1) as pool:
+        yield from pool.imap_unordered(_judge, todo, chunksize=1)
+
+
+_LONG = (
+    "experiment.run: sharp",
+    "tune: a hundred nulls",
+)  # begin with these, so that no core waits for them at the end
+
+
+def _judge(job: tuple[str | None, str, float]) -> Verdict:
+    return judge(*job)

@@ -1,0 +1,230 @@
+"""A cascade of two encoders: the trace by its definitions, the runtime as the trace says, the way to a certificate."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+import riskfront as rf
+from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
+from riskfront.transformers import (
+    AdaptiveClassifier,
+    CascadeClassifier,
+    CascadeSetting,
+    CascadeTrace,
+    Grid,
+    HeadTraining,
+    Network,
+    Plan,
+    PruningTrace,
+    Rows,
+    Setting,
+    Training,
+    accelerate_cascade,
+    pipeline,
+)
+from riskfront.transformers.cascade.trace import small_thresholds
+from riskfront.transformers.gain import Gain
+from tests.cli.test_cli import riskfront
+from tests.support import tiny_transformers as tiny
+from tests.transformers.conftest import Data
+
+TEXTS = tiny.make_frame(200, 4)["text"].tolist()  # those of the fixture `data`
+SHARES = (0.0, 0.2, 0.5, 0.8, 1.0)  # of texts that stay with the small encoder
+ORDER = [2, 0, 1]  # the small encoder knows the same classes in another order
+
+
+@pytest.fixture(scope="module")
+def cascade(network: Network, paper_network: Network) -> CascadeClassifier:
+    """Two networks of the same encoder that leave differently; the classes of the small one stand in another order."""
+    tokenizer = tiny.make_tokenizer()
+    classes = tuple(tiny.SIGNALS[ORDER.index(i)] for i in range(3))
+    small = AdaptiveClassifier(network, tokenizer, classes, tiny.MAX_LENGTH)
+    return CascadeClassifier(small, AdaptiveClassifier(paper_network, tokenizer, tiny.SIGNALS, tiny.MAX_LENGTH))
+
+
+@pytest.fixture(scope="module")
+def traced(network: Network, paper_network: Network, data: Data) -> CascadeTrace:
+    tokens, labels = data
+    small = PruningTrace(network, tokens, np.array(ORDER)[labels], progress=False)
+    return CascadeTrace(small, PruningTrace(paper_network, tokens, labels, progress=False), ORDER)
+
+
+def threshold(trace: CascadeTrace, share: float) -> float:
+    """Halfway between two entropies, so that rounding decides nothing."""
+    lowest = np.sort(trace.small.passes(0, 0).entropies.min(axis=1))
+    k = round(share * len(lowest))
+    return 0.0 if k == 0 else 2.0 if k == len(lowest) else float(lowest[k - 1 : k + 1].mean())
+
+
+LARGE = [Setting(), Setting(tau_layer=0.3), Setting(0.05, 0.1, 0.3), Setting(tau_layer=0.3, abstain=0.7)]
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("large", LARGE, ids=str)
+def test_the_runtime_does_what_the_trace_says(
+    cascade: CascadeClassifier, traced: CascadeTrace, share: float, large: Setting
+) -> None:
+    setting = CascadeSetting(threshold(traced, share), large)
+    columns = traced.losses(setting.to_config(), traced.examples)
+    answers = cascade.with_setting(setting).answer(TEXTS, batch_size=17)
+    labels = traced.large.labels
+    assert ((answers.probabilities.argmax(axis=1) != labels) == columns["error"]).all()
+    np.testing.assert_allclose(answers.probabilities.max(axis=1), columns["confidence"], atol=2e-5)
+    silent = cascade.with_setting(setting).predict(TEXTS) == "abstain"
+    assert (silent == ~columns["answered"]).all()
+    full = traced.large.passes(0, 0).probabilities[:, -1].argmax(axis=1) == labels
+    assert (columns["accuracy_drop"] == full.astype(int) - ~columns["error"]).all()
+    assert (columns["accuracy_drop_clipped"] == (full & columns["error"])).all()
+    assert set(columns) == {"accuracy_drop", "accuracy_drop_clipped", "error", "flops", "answered", "confidence"}
+
+
+def test_the_small_encoder_answers_where_it_is_sure_and_only_there(
+    cascade: CascadeClassifier, traced: CascadeTrace
+) -> None:
+    for share in SHARES:
+        tau = threshold(traced, share)
+        answers = cascade.with_setting({"tau_small": tau}).answer(TEXTS)
+        assert answers.by_small.mean() == share
+        assert (answers.by_small == (traced.small.passes(0, 0).entropies.min(axis=1) < tau)).all()
+        assert (0 if answers.large is None else len(answers.large.layers_run)) == (~answers.by_small).sum()
+    assert cascade.with_setting({"tau_small": 2.0}).answer(TEXTS).large is None, "nothing was left for it"
+    assert cascade.with_setting({"tau_small": 0.0}).answer(TEXTS).small is None, "it was not asked"
+
+
+def test_the_setting_without_thresholds_is_the_large_encoder_alone(
+    cascade: CascadeClassifier, traced: CascadeTrace
+) -> None:
+    columns, alone = traced.losses({}, traced.examples), traced.large.losses({}, traced.examples)
+    for name, values in columns.items():
+        assert (values == alone[name]).all(), name
+    wanted = cascade.large.with_setting({}).predict_proba(TEXTS)
+    np.testing.assert_allclose(cascade.with_setting({}).predict_proba(TEXTS), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_operations_are_those_of_both_encoders(cascade: CascadeClassifier, traced: CascadeTrace, share: float) -> None:
+    """Of the matrix products: torch counts no others."""
+
+    def attention(query: Any, key: Any, value: Any, attn_mask: Any = None) -> Any:
+        return torch.softmax(query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5, dim=-1) @ value
+
+    rows, tau_small = np.arange(12), threshold(traced, share)
+    columns = traced.losses({"tau_small": tau_small, "tau_layer": 0.3}, rows)
+    fast = cascade.with_setting({"tau_small": tau_small, "tau_layer": 0.3})
+    for i in rows:
+        with pytest.MonkeyPatch.context() as patch, FlopCounterMode(display=False) as counter:
+            patch.setattr(torch.nn.functional, "scaled_dot_product_attention", attention)
+            fast.answer(TEXTS[i : i + 1])
+        assert counter.get_total_flops() <= columns["flops"][i]
+        assert counter.get_total_flops() > 0.75 * columns["flops"][i] - 30_000, (
+            "the rest are sums that torch does not count"
+        )
+
+
+def test_save_and_load(cascade: CascadeClassifier, tmp_path: Path) -> None:
+    chosen = cascade.with_setting({"tau_small": 0.3, "tau_layer": 0.2})
+    chosen.save_pretrained(tmp_path / "cascade")
+    loaded = CascadeClassifier.from_pretrained(tmp_path / "cascade")
+    assert loaded.used_setting == CascadeSetting(0.3, Setting(tau_layer=0.2))
+    np.testing.assert_array_equal(loaded.predict(TEXTS), chosen.predict(TEXTS))
+    piped = pipeline("text-classification", model=tmp_path / "cascade", device="cpu")(TEXTS[:20])
+    assert [one["label"] for one in piped] == chosen.predict(TEXTS[:20]).tolist()
+    with pytest.raises(NotCertifiedError, match="no certificate yet"):
+        AdaptiveClassifier.from_pretrained(tmp_path / "cascade" / "small").predict(TEXTS)
+    with pytest.raises(StoreError, match="must be the folder of a cascade"):
+        CascadeClassifier.from_pretrained(tmp_path / "cascade" / "small")
+    assert "large/encoder" in (tmp_path / "cascade" / "README.md").read_text()
+
+
+def test_bad_input_in_a_sentence(cascade: CascadeClassifier, traced: CascadeTrace, tmp_path: Path) -> None:
+    for value in (-0.1, float("nan"), True, "much"):
+        with pytest.raises(InvalidInputError, match="tau_small must be a number at least 0"):
+            CascadeSetting.of({"tau_small": value})
+    with pytest.raises(InvalidInputError, match="a setting has the thresholds"):
+        CascadeSetting.of({"tau_smal": 0.1})
+    with pytest.raises(InvalidInputError, match="the same examples with the same labels"):
+        CascadeTrace(traced.small, traced.large)
+    with pytest.raises(NotCertifiedError, match="no certificate yet"):
+        cascade.predict(TEXTS)
+    with pytest.raises(InvalidInputError, match="at least 1 threshold of the small encoder"):
+        small_thresholds(traced.small, 0)
+    fine, large = rf.Problem([rf.Limit("error", at_most=0.2)], minimize="flops"), Plan(grid=Grid(18, 20, 120))
+    with pytest.raises(InvalidInputError, match=r"at most 100,000 settings; 1,296,000 were asked for"):
+        accelerate_cascade("a", "b", tiny.make_frame(60, 1), fine, tmp_path, large)
+    problem = rf.Problem([rf.Limit("error", at_most=0.2)], minimize="relative_cost")
+    with pytest.raises(InvalidInputError, match=r"of a cascade must be among .*relative_cost.*minimise flops"):
+        accelerate_cascade("a", "b", tiny.make_frame(60, 1), problem, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:.* exits answer no better")
+def test_from_two_encoders_to_a_certified_cascade(
+    encoder_folder: Path, classifier_folder: Path, tmp_path: Path
+) -> None:
+    problem = rf.Problem([rf.Limit("accuracy_drop", at_most=0.2)], minimize="flops", delta=0.2)
+    training = Training(heads=HeadTraining(epochs=3, token_rows=32), max_length=tiny.MAX_LENGTH)
+    plan = Plan(training, Rows(validation=60), Grid(head=1, token=1, layer=6))
+    frame = tiny.make_frame(900, 20)
+    found = accelerate_cascade(
+        encoder_folder,
+        classifier_folder,
+        frame,
+        problem,
+        tmp_path / "out",
+        plan,
+        n_small=6,
+        progress=False,
+    )
+    assert found.certificate
+    assert set(found.certificate.config) == {"tau_head", "tau_token", "tau_small", "tau_layer"}
+    loaded = CascadeClassifier.from_pretrained(tmp_path / "out")
+    fresh = tiny.make_frame(300, 24)
+    right = (loaded.predict(fresh["text"].tolist()) == fresh["label"]).mean()
+    full = (loaded.with_setting({}).predict(fresh["text"].tolist()) == fresh["label"]).mean()
+    assert full > 0.9
+    assert full - right <= 0.2
+    assert loaded.small.learnt is not None, "what was learnt from stays beside the weights"
+    gain = Gain.load(tmp_path / "out")
+    assert gain is not None
+    assert gain.operations >= 1
+    assert abs(gain.full_accuracy - full) < 0.1
+    command = [
+        "accelerate",
+        "--small",
+        encoder_folder,
+        "--model",
+        classifier_folder,
+        "--data",
+        tmp_path / "data.parquet",
+    ]
+    frame.to_parquet(tmp_path / "data.parquet")
+    few = ["--head-thresholds", 1, "--token-thresholds", 1, "--exit-thresholds", 6, "--validation-rows", 60]
+    limit = ["--limit", "accuracy_drop <= 0.2", "--delta", 0.2, "--max-length", tiny.MAX_LENGTH, "--token-rows", 32]
+    done = riskfront(*command, *few, *limit, "--out", tmp_path / "cli")
+    assert done.returncode == 0, done.stderr
+    assert "fewer operations" in done.stdout
+    data = ["--data", tmp_path / "data.parquet", "--out", tmp_path / "answers.csv"]
+    assert riskfront("transformers", "predict", tmp_path / "cli", *data).returncode == 0
+    answers = pd.read_csv(tmp_path / "answers.csv")
+    assert (answers["prediction"] == answers["label"]).mean() > 0.7
+
+
+@pytest.mark.filterwarnings("ignore:.* exits answer no better")
+def test_what_is_done_is_not_done_again(encoder_folder: Path, classifier_folder: Path, tmp_path: Path) -> None:
+    problem = rf.Problem([rf.Limit("accuracy_drop", at_most=0.2)], minimize="flops", delta=0.2)
+    plan = Plan(
+        Training(heads=HeadTraining(epochs=1, token_rows=32)), Rows(validation=40), Grid(head=1, token=1, layer=3)
+    )
+    for wanted in (0, 8):
+        said: list[str] = []
+        accelerate_cascade(
+            *(encoder_folder, classifier_folder, tiny.make_frame(400, 20), problem, tmp_path / "out", plan),
+            n_small=3,
+            say=said.append,
+            progress=False,
+        )
+        assert sum("done before" in line for line in said) == wanted, "four steps of each encoder"

@@ -1,0 +1,143 @@
+"""check: new data confirm a certificate, contradict it, or are too few to tell; each with a known error probability."""
+
+import json
+
+import numpy as np
+import pytest
+
+import riskfront as rf
+from tests.cli.test_cli import riskfront
+from tests.support.runs import simulated_runs
+
+PROBLEM = rf.Problem(["error <= 0.1"], minimize="cost")
+
+
+def table(seed, rate, n=1500, loss="error"):
+    rng = np.random.default_rng([seed, 3])
+    errors = rng.random((2, n)) < np.array([[0.01], [rate]])
+    return rf.LossTable(
+        [{"m": "safe"}, {"m": "cheap"}], {loss: errors, "cost": np.array([[2.0], [1.0]]) * np.ones((2, n))}
+    )
+
+
+@pytest.fixture(scope="module")
+def certificate():
+    found = rf.calibrate(table(0, 0.05), PROBLEM)
+    assert found.config == {"m": "cheap"}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rate", "n", "says"), [(0.05, 1500, "holds"), (0.2, 1500, "broken"), (0.1, 300, "unclear"), (0.05, 10, "unclear")]
+)
+def test_what_new_data_say(certificate, rate, n, says):
+    found = rf.check(certificate, table(1, rate, n))
+    assert found.says == says
+    assert found.n == n
+    assert {"holds": "keeps every limit", "broken": "is broken", "unclear": "do not tell"}[says] in found.verdict()
+
+
+def test_the_data_it_was_made_of_are_no_new_data(certificate):
+    with pytest.raises(rf.InvalidInputError, match="needs new examples"):
+        rf.check(certificate, table(0, 0.05))
+
+
+def test_the_setting_must_be_there(certificate):
+    with pytest.raises(rf.InvalidInputError, match="must hold the certified setting once"):
+        rf.check(certificate, table(1, 0.05).select([0]))
+    with pytest.raises(rf.InvalidInputError, match="delta must lie in"):
+        rf.check(certificate, table(1, 0.05), delta=2)
+
+
+@pytest.mark.parametrize(("rate", "wrong"), [(0.1001, "holds"), (0.0999, "broken")])
+def test_each_statement_is_wrong_with_probability_at_most_delta(certificate, rate, wrong):
+    trials, delta = 300, 0.1
+    said = [rf.check(certificate, table(100 + t, rate, 400), delta=delta).says for t in range(trials)]
+    assert said.count(wrong) / trials <= delta + 3 * np.sqrt(delta * (1 - delta) / trials)
+    assert said.count("unclear") > 0
+
+
+def test_order_of_the_new_examples_does_not_matter():
+    rng = np.random.default_rng(0)
+    problem = rf.Problem([rf.Limit("regret", at_most=0.3)], minimize="cost")
+    values = rng.random((2, 2000)) * np.array([[0.3], [0.5]])
+    losses = {"regret": values, "cost": np.array([[2.0], [1.0]]) * np.ones((2, 2000))}
+    made = rf.calibrate(rf.LossTable([{"m": "a"}, {"m": "b"}], losses), problem)
+    new = rng.random((2, 500)) * np.array([[0.3], [0.5]])
+    found = []
+    for order in (np.arange(500), np.argsort(new[1]), np.argsort(-new[1])):
+        parts = {"regret": new[:, order], "cost": losses["cost"][:, :500]}
+        found.append(rf.check(made, rf.LossTable([{"m": "a"}, {"m": "b"}], parts)).limits["p_value kept"].iloc[0])
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize(
+    "limit",
+    [
+        rf.Limit("error", at_most=0.1, per="label"),
+        rf.Limit("right", at_least=0.85),
+        rf.Limit("latency", at_most=0.8, quantile=0.7),
+        rf.Limit("error", at_least=-0.08, drop_from="full"),
+    ],
+    ids=str,
+)
+def test_every_kind_of_limit(limit, same):
+    """New data like the old ones confirm it; data that have moved contradict it."""
+
+    def data(seed, rate=0.05, stretch=1.0, n=3000):
+        rng = np.random.default_rng([seed, 8])
+        errors = rng.random((2, n)) < np.array([[0.01], [rate]])
+        cost = np.array([[2.0], [1.0]]) * np.ones((2, n))
+        losses = {"error": errors, "right": ~errors, "latency": stretch * rng.random((2, n)), "cost": cost}
+        return rf.LossTable([{"m": "full"}, {"m": "small"}], losses, {"label": rng.integers(0, 2, n)})
+
+    certificate = rf.calibrate(data(0), rf.Problem([limit], minimize="cost"))
+    assert certificate.config == {"m": "small"}
+    found = rf.check(certificate, data(1) if same else data(1, rate=0.3, stretch=3.0))
+    assert found.says == ("holds" if same else "broken")
+
+
+def test_on_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(name, seed, rate):
+        losses = table(seed, rate)
+        frame = losses.configs.loc[np.repeat([0, 1], 1500)].reset_index(drop=True)
+        frame = frame.assign(
+            example=np.tile(np.arange(1500), 2),
+            error=losses.losses("error").ravel(),
+            cost=losses.losses("cost").ravel(),
+        )
+        frame.to_parquet(name)
+
+    write("old.parquet", 0, 0.05)
+    write("good.parquet", 1, 0.05)
+    write("bad.parquet", 2, 0.2)
+    riskfront("calibrate", "old.parquet", "--limit", "error <= 0.1", "--minimize", "cost", "--out", "c.json")
+    good = riskfront("check", "c.json", "good.parquet")
+    assert good.returncode == 0
+    assert "keeps every limit" in good.stdout
+    bad = riskfront("check", "c.json", "bad.parquet", "--json")
+    assert bad.returncode == 1
+    assert json.loads(bad.stdout)["says"] == "broken"
+    assert "needs new examples" in riskfront("check", "c.json", "old.parquet").stderr
+
+
+def test_a_policy_is_checked_on_new_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    simulated_runs(n=3000).save("runs.parquet")
+    simulated_runs(seed=4, n=3000).save("new.parquet")
+    worse = simulated_runs(seed=4, n=3000)
+    worse.values["score"][:2] = 0.0
+    worse.save("worse.parquet")
+    options = ["--limit", "score drop <= 0.08", "--reference", "m2", "--minimize", "cost", "--out", "policy"]
+    made = riskfront("cascade", "runs.parquet", *options, "--json")
+    assert made.returncode == 0, made.stderr
+    assert len(json.loads(made.stdout)["models"]) == 2
+    good = riskfront("check", "policy/policy.json", "new.parquet")
+    assert "keeps every limit" in " ".join(good.stdout.split())
+    assert riskfront("check", "policy/policy.json", "worse.parquet").returncode == 1
+    simulated_runs(seed=4, n=3000).only(["m1", "m2"]).save("few.parquet")
+    if "m0" in json.loads(made.stdout)["models"]:
+        assert "'m0' is missing" in riskfront("check", "policy/policy.json", "few.parquet").stderr
