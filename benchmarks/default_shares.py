@@ -70,7 +70,7 @@ def prompts(m: int, trade_off: bool) -> Kind:
     """Settings without structure and independent losses: risk unrelated to cost, or falling with it, with scatter."""
     rng = np.random.default_rng([4, m, trade_off])
     cost = rng.uniform(0.02, 1.0, m)
-    risk = 0.2 * np.exp(-2.2 * cost) * rng.lognormal(0, 0.5, m) if trade_off else rng.beta(1.2, 12, m)
+    risk = 0.4 * np.exp(-2.2 * cost) * rng.lognormal(0, 0.25, m) if trade_off else rng.beta(6, 50, m)
     error = rng.random((m, POPULATION)) < np.minimum(risk, 0.9)[:, None]
     table = rf.LossTable(
         [{"prompt": f"p{i}"} for i in range(m)], {"error": error, "cost": np.repeat(cost[:, None], POPULATION, axis=1)}
@@ -98,9 +98,7 @@ def ask(kind: Kind, n: int, trials: int) -> pd.DataFrame:
     ]
     names = [f"share {share}, net {net}" for share in SHARES for net in NETS]
     names += ["paper (share .5)", "paper's plan, share .3", "bonferroni", "as by default"]
-    found = rf.experiment.run(
-        kind.table, kind.problem, methods=[*methods, *rivals], trials=trials, calibration=n, replace=True
-    )
+    found = rf.experiment.run(kind.table, kind.problem, methods=[*methods, *rivals], trials=trials, calibration=n)
     found["line"] = np.resize(names, len(found))
     found["none"], found["cost"] = found["n_certified"] == 0, found["cost"].fillna(1.0)
     holds = Evidence(kind.problem, kind.table).excess() <= 1e-12

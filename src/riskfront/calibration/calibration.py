@@ -46,7 +46,7 @@ def calibrate(
     """
     notes = notes_of(table)
     table = as_table(table, problem, bounds)
-    chosen = settled(make_method(method), table.n_examples, table.n_configs)
+    chosen = settled(make_method(method), table, table.n_examples)
     look = Look.of(problem, chosen.name, parameters(chosen), decided_by=seed, said=f"seed {seed}")
     earlier = ASKED.before(table.fingerprint, look)
     return replace(split_and_test(table, problem, chosen, seed), earlier_looks=earlier, notes=notes)
@@ -145,7 +145,7 @@ def frontier(
     if len(alphas) == 0:
         raise InvalidInputError("a frontier must have at least one alpha; got none.")
     table = as_table(table, problem, bounds)
-    planner = settled(make_method(method), table.n_examples, table.n_configs)
+    planner = settled(make_method(method), table, table.n_examples)
     count = "n_certified" if planner.guaranteed else "n_picked"
     opt, test = table.split(planner.opt_fraction, seed=seed)
     everything = opt.joined_with(test)

@@ -77,7 +77,7 @@ def run(
         )
     table = as_table(table, problem)
     size = _calibration_size(table, calibration, held_out)
-    planners = [settled(make_method(method), size, table.n_configs) for method in methods]
+    planners = [settled(make_method(method), table, size) for method in methods]
     labels = _labels(planners)
     problems = [
         (p_value, alpha, _variant(problem, p_value, alpha))

@@ -10,6 +10,7 @@ import numpy as np
 from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.losses.table import LossTable
+from riskfront.methods.similarity import similarity
 from riskfront.problems.problem import Problem
 from riskfront.statistics.procedures import Procedure
 
@@ -64,10 +65,13 @@ class Method(Protocol):
         """Decide what to test, from opt data only."""
 
 
-def settled(method: Method, n_examples: int, n_settings: int) -> Method:
-    """The method with every share that it leaves open decided, from the numbers of examples and settings alone."""
+def settled(method: Method, table: LossTable, n_examples: int) -> Method:
+    """The method with every share that it leaves open decided: by the number of examples and the settings, never by losses."""
     decide = getattr(method, "settled", None)
-    made: Method = method if decide is None else decide(n_examples, n_settings)
+    if decide is None:
+        return method
+    alike = table.shared("similarity", lambda: similarity(table.configs)) is not None
+    made: Method = decide(n_examples, table.n_configs, alike)
     return made
 
 
