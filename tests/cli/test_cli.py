@@ -312,3 +312,23 @@ def test_a_certificate_of_something_else_is_refused(losses, tmp_path):
         done = riskfront("verify", tmp_path / name, losses / "losses.csv")
         assert done.returncode == 2
         assert word in done.stderr
+
+
+def test_a_certificate_that_replaces_another_says_what_the_data_were_asked_before(losses, tmp_path):
+    """Another seed, again and again into the same file: nothing of it is hidden."""
+    out = tmp_path / "c.json"
+    call = "from riskfront.cli import main; main()"
+    asked = [
+        "calibrate",
+        str(losses / "losses.parquet"),
+        "--limit",
+        "error <= 0.4",
+        "--minimize",
+        "cost",
+        "--out",
+        str(out),
+    ]
+    for seed in ("0", "1", "2", "2"):
+        subprocess.run([sys.executable, "-c", call, *asked, "--seed", seed], capture_output=True, check=False)
+    looks = [look["asked"].rpartition(", ")[2] for look in json.loads(out.read_text())["earlier_looks"]]
+    assert looks == ["seed 0", "seed 1"]

@@ -47,9 +47,8 @@ def calibrate(
     notes = notes_of(table)
     table = as_table(table, problem, bounds)
     chosen = settled(make_method(method), table, table.n_examples)
-    look = Look.of(problem, chosen.name, parameters(chosen), decided_by=seed, said=f"seed {seed}")
-    earlier = ASKED.before(table.fingerprint, look)
-    return replace(split_and_test(table, problem, chosen, seed), earlier_looks=earlier, notes=notes)
+    found = split_and_test(table, problem, chosen, seed)
+    return replace(found, earlier_looks=ASKED.before(table.fingerprint, Look.of_certificate(found)), notes=notes)
 
 
 def split_and_test(

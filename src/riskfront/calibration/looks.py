@@ -41,6 +41,11 @@ class Look:
         content = json.dumps([problem.to_dict(), method, dict(parameters), decided_by], sort_keys=True, default=str)
         return cls(hashlib.sha256(content.encode()).hexdigest(), f"{problem}; {method}, {said}", problem.delta)
 
+    @classmethod
+    def of_certificate(cls, made: Any) -> Look:
+        """The question of a certificate of ``calibrate``."""
+        return cls.of(made.problem, made.method, made.parameters, decided_by=made.seed, said=f"seed {made.seed}")
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 

@@ -14,6 +14,7 @@ import typer
 import riskfront as rf
 from riskfront.calibration.certificate import NEVER_GUARANTEED
 from riskfront.calibration.choice import choose as choose_setting
+from riskfront.calibration.looks import Look
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import (
     ChooseOption,
@@ -58,7 +59,8 @@ def calibrate(
     problem = wanted.problem(p_value)
     losses = columns.read(table, problem, quiet=as_json)
     certificate = rf.calibrate(losses, problem, method=method, seed=seed)
-    certificate = replace(certificate, source=asdict(columns), notes=notes_of(table))
+    earlier = looks_with_replaced(certificate, out)
+    certificate = replace(certificate, source=asdict(columns), notes=notes_of(table), earlier_looks=earlier)
     certificate = choose_setting(certificate, choose)
     if out is not None:
         certificate.save(out)
@@ -68,6 +70,21 @@ def calibrate(
         rf.write_report(certificate, report, frontier=frontier, command=shlex.join(["riskfront", *sys.argv[1:]]))
     show(certificate, as_json, written=[path for path in (out, report) if path is not None])
     return 0 if certificate and certificate.guaranteed else 1
+
+
+def looks_with_replaced(certificate: rf.Certificate, out: Path | None) -> tuple[Look, ...]:
+    """Earlier looks, and the one whose certificate is about to be overwritten, if it asked the same data something else."""
+    try:
+        replaced = rf.Certificate.load(out) if out is not None and out.is_file() else None
+    except rf.RiskfrontError:  # another file, or a damaged one
+        replaced = None
+    if replaced is None or replaced.data_sha256 != certificate.data_sha256 or replaced.seed is None:
+        return certificate.earlier_looks
+    own = Look.of_certificate(certificate).question
+    known = {look.question: look for look in (*replaced.earlier_looks, Look.of_certificate(replaced))}
+    known |= {look.question: look for look in certificate.earlier_looks}
+    known.pop(own, None)
+    return tuple(known.values())
 
 
 @grouped
