@@ -45,7 +45,7 @@ def main() -> None:
     table = cascade.table(binary=["score"])
     made = time.perf_counter() - start
     problem = rf.Problem(["score drop <= 0.02"], minimize="cost", reference=f"m{options.models - 1}")
-    certificate = rf.calibrate(table, problem)
+    certificate = rf.calibrate(table, problem, method=cascade.method)
     spent, memory = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     busy = os.getloadavg()[0]
     text = (

@@ -19,6 +19,7 @@ from riskfront.logs.runs import Runs
 from riskfront.losses.splits import split_examples
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import is_number, whole_number
+from riskfront.methods import ParetoTesting
 
 if TYPE_CHECKING:
     from riskfront.cascades.policy import Policy
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 #: what every model that is called takes, as against what the answer is worth
 PAID = ("cost", "cost_usd", "total_cost", "price", "latency", "tokens", "input_tokens", "output_tokens")
 _SHARE, _SHARE_LEARNT = 0.1, 0.2
+_MANY = 20_000
 Thresholds = int | Sequence[float] | Mapping[str, Sequence[float]]
 
 
@@ -98,6 +100,14 @@ class Cascade:
 
     def __len__(self) -> int:
         return len(self._stages.models)
+
+    @property
+    def method(self) -> ParetoTesting:
+        """Pareto testing as it suits so many settings: beyond some thousands a bet on every single one takes too long, so the
+        front is that of risks, and there is no net. Decided by the number of settings alone."""
+        if len(self) <= _MANY:
+            return ParetoTesting()
+        return ParetoTesting(opt_fraction=0.3, smooth=False, net=0.0, by_p_value=False)
 
     def __repr__(self) -> str:
         return (

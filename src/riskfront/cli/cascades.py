@@ -112,7 +112,8 @@ def cascade(
     table = made.table(binary=parse_names(offered.binary), bounds=parse_bounds(offered.bounds))
     if not as_json:
         _say(made)
-    certificate = slim(rf.calibrate(table, problem, method=method, seed=seed))
+    chosen = made.method if method == made.method.name else make_method(method)
+    certificate = slim(rf.calibrate(table, problem, method=chosen, seed=seed))
     certificate = replace(certificate, source={"cascade": asdict(offered)})
     written: list[Path] = []
     if out is not None:
