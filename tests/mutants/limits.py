@@ -55,7 +55,7 @@ def _of(change: Any) -> Any:
 
     def apply() -> None:
         real = LimitTest.of.__func__
-        LimitTest.of = classmethod(lambda cls, limit, table, delta: change(real(cls, limit, table, delta)))
+        LimitTest.of = classmethod(lambda cls, *given: change(real(cls, *given)))
 
     return apply
 

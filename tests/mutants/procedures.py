@@ -24,7 +24,7 @@ def _split(change: Any) -> Any:
 
     def apply() -> None:
         split = splits.split_examples
-        everywhere(split, lambda n, fraction, seed: change(*split(n, fraction, seed)))
+        everywhere(split, lambda *given: change(*split(*given)))
 
     return apply
 
@@ -65,11 +65,12 @@ def chunks(step: int) -> Any:
     """The next chunk of a sequence begins ``step`` settings too late, or too early."""
 
     def apply() -> None:
-        def until_first_failure(evidence: Any, rows: Any, delta: float) -> Any:
+        def until_first_failure(evidence: Any, rows: Any, delta: float, excused: Any = None, known: Any = None) -> Any:
+            held = np.zeros(len(rows), dtype=bool) if excused is None else excused
             found, start, size = [], 0, evidence.table.at_once or decision._FIRST_CHUNK
             while start < len(rows):
                 chunk = evidence.p_values(rows[start : start + size])
-                failed = np.flatnonzero(~(chunk.max(axis=1) <= delta))
+                failed = np.flatnonzero(~(chunk.max(axis=1) <= delta) & ~held[start : start + size])
                 if failed.size:
                     found.append(chunk[: failed[0] + 1])
                     break
@@ -85,9 +86,7 @@ def chunks(step: int) -> Any:
 def chooses_among_all() -> None:
     """The best of all that was tested, not of what was certified."""
     choose = decision._choose
-    everywhere(
-        choose, lambda evidence, rows, p, certified, *more: choose(evidence, rows, p, np.ones_like(certified), *more)
-    )
+    everywhere(choose, lambda seen, p, certified: choose(seen, p, np.ones_like(certified)))
 
 
 def holm_off_by_one() -> None:

@@ -20,7 +20,7 @@ from tests.mutants.mutant import Mutant, everywhere, method
 
 def file_order() -> None:
     """Whatever riskfront shuffles stays in the order of the file."""
-    everywhere(splits.permutation, lambda n, seed: np.arange(n))
+    everywhere(splits.permutation, lambda n, seed, *salt: np.arange(n))
     everywhere(contents.own_order, lambda found, *rest: np.arange(len(found)))
 
 
@@ -35,7 +35,13 @@ def one_shuffle_for_all() -> None:
 
 def seed_ignored() -> None:
     permutation = splits.permutation
-    everywhere(permutation, lambda n, seed: permutation(n, 0))
+    everywhere(permutation, lambda n, seed, *salt: permutation(n, 0, *salt))
+
+
+def seed_alone() -> None:
+    """Splits are shuffled by the seed alone: the same positions in every file, sorted or not."""
+    permutation = splits.permutation
+    everywhere(permutation, lambda n, seed, *salt: permutation(n, seed))
 
 
 def guard_by_identity() -> None:

@@ -1,7 +1,7 @@
 """Methods and p-values broken on purpose in the trials of experiment.run, each caught by the check of test_validity.py."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -128,7 +128,7 @@ def test_signed_losses_as_if_they_were_counts_are_caught(monkeypatch: pytest.Mon
 def test_forgetting_the_condition_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit given "answered" tested on the mean of loss and answered over all examples."""
 
-    def forgetful(self: evidence.LimitTest, table: rf.LossTable, rows: np.ndarray) -> np.ndarray:
+    def forgetful(self: evidence.LimitTest, table: rf.LossTable, rows: np.ndarray, *aims: Any) -> np.ndarray:
         return p_values.binomial(self.sums(table, rows).total, table.n_examples, self.alpha)
 
     monkeypatch.setattr(evidence.LimitTest, "p_values", forgetful)

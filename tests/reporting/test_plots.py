@@ -102,9 +102,8 @@ def test_thinning_keeps_what_matters() -> None:
 def test_path_stops_at_the_first_failure() -> None:
     for name in ("one", "per", "three"):
         data = plots.path_data(certificate(name))
-        assert data.stopped == (None if data.passed.all() else data.n_steps)
+        assert data.stopped == (None if data.passed.all() else int(np.argmin(data.passed)) + 1)
         assert data.p_value == pytest.approx(data.by_limit.max(axis=1))
-        assert not data.shares_delta
     assert plots.path_data(certificate("nothing")).stopped == 1
     assert plots.path_data(certificate("holm")).stopped is None
     assert plots.path_data(certificate("holm")).shares_delta

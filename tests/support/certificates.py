@@ -54,7 +54,7 @@ def problem(name: str) -> rf.Problem:
         "three": rf.Problem([rf.Limit("error", at_most=0.06)], ["cost", "latency", "price"]),
         "quantile": rf.Problem([error, rf.Limit("latency", at_most=300, quantile=0.95)], maximize=["cost"]),
         "nothing": rf.Problem(
-            [rf.Limit("error", at_most=0.006), rf.Limit("error", at_most=0.02, per="label")], ["cost"]
+            [rf.Limit("error", at_most=0.003), rf.Limit("error", at_most=0.01, per="label")], ["cost"]
         ),
         "hostile": rf.Problem(
             [rf.Limit(IMAGE, at_most=0.05), rf.Limit(IMAGE, at_most=0.15, per=ENDING)], [DOTTED + " cost", "latency"]

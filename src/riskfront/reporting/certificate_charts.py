@@ -88,8 +88,8 @@ class TestingPath:
 
     @property
     def shares_delta(self) -> bool:
-        """Whether tests had only a share of delta each."""
-        return not bool(np.all(self.tested_at == self.delta))
+        """Whether tests had shares of delta that differ, or a small one each."""
+        return len(set(self.tested_at.tolist())) > 1 or bool(np.any(self.tested_at < self.delta / 2))
 
 
 def measures(certificate: Certificate) -> tuple[Measure, ...]:
@@ -156,16 +156,22 @@ def path_data(certificate: Certificate, *, most: int = MOST_STEPS) -> TestingPat
         ),
         delta=problem.delta,
         n_steps=len(path),
-        stopped=_stopped(passed, tested_at, problem.delta) if certificate.guaranteed else None,
+        stopped=_stopped(certificate, passed, tested_at) if certificate.guaranteed else None,
         floor=max(P_FLOOR, min(0.1 * problem.delta, float(positive.min(initial=1.0)))),
         by_mean=not certificate.guaranteed and bool(np.isnan(p_value).all()),
     )
 
 
-def _stopped(passed: BoolArray, tested_at: FloatArray, delta: float) -> int | None:
-    """A fixed sequence tests everything at delta and has its only failure at the end."""
-    fixed = len(passed) and bool((tested_at == delta).all()) and bool(passed[:-1].all())
-    return len(passed) if fixed and not passed[-1] else None
+def _stopped(certificate: Certificate, passed: BoolArray, tested_at: FloatArray) -> int | None:
+    """A fixed sequence tests everything at one share of delta and has its only failure at the end; a net comes after it."""
+    path = certificate.path
+    if certificate.method in ("bonferroni", "holm"):
+        return None
+    along = np.flatnonzero(path["arm"].to_numpy() == "path") if "arm" in path else np.arange(len(path))
+    if not len(along) or passed[along[-1]] or len(set(tested_at[along].tolist())) > 1:
+        return None
+    end = int(along[-1])
+    return end + 1 if passed[:end].all() else None
 
 
 def _front(values: FloatArray, shown: Sequence[Measure]) -> IntArray:
