@@ -20,7 +20,7 @@ def test_a_case_tells_opt_values_and_knows_the_truth(case):
     assert case.space.size == len(case.true_cost) == np.prod(SHAPE)
     config = {"exit_1": 17, "exit_2": 3, "abstain": 5}
     assert case.table.config(case.row(config)) == config
-    opt, _ = case.table.split(0.3, seed=100)
+    opt, _ = case.table.split(rf.ParetoTesting().opt_fraction, seed=100)
     assert case.told[case.row(config), 2] == pytest.approx(opt.means("cost")[case.row(config), 0])
     assert case.targets[0].n_opt + case.targets[0].n_test == case.table.n_examples
 

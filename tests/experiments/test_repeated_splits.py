@@ -6,9 +6,10 @@ import pytest
 
 import riskfront as rf
 from riskfront import experiment
+from riskfront.calibration.calibration import split_and_test
 from riskfront.errors import InvalidInputError
 from riskfront.experiments.repeated_splits import _STREAM, calibration_examples
-from riskfront.methods import METHODS
+from riskfront.methods import METHODS, make_method, settled
 from tests.support.tables import random_table
 
 PROBLEM = rf.Problem([rf.Limit("error", at_most=0.12), rf.Limit("drop", at_most=0.4)], ["cost"])
@@ -30,11 +31,14 @@ def test_a_tidy_frame() -> None:
 @pytest.mark.parametrize("held_out", [False, True])
 @pytest.mark.parametrize("name", METHODS)
 def test_a_trial_is_a_call_of_calibrate(name: str, held_out: bool) -> None:
-    """What the simulations of this harness show is shown of ``calibrate``: same split, same plan, same tests."""
+    """What the simulations of this harness show is shown of ``calibrate``: same plan, same tests, on a draw that is random
+    already, so that its split need not look at contents."""
     found = experiment.run(TABLE, PROBLEM, methods=[name], trials=3, calibration=300, held_out=held_out)
     for trial, row in enumerate(found.itertuples()):
         sample, rest = calibration_examples(500, 300, trial, held_out)
-        certificate = rf.calibrate(TABLE.subset(sample), PROBLEM, method=name, seed=trial)
+        drawn = TABLE.subset(sample)
+        method = settled(make_method(name), drawn, drawn.n_examples)
+        certificate = split_and_test(drawn, PROBLEM, method, trial, split_by="positions")
         assert (row.trial, row.n_tested, row.n_certified) == (
             trial,
             len(certificate.tested),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from riskfront.losses.table import LossTable
 
 _SETTINGS = 256  # whose losses tell examples apart; more would cost time and tell nothing more
-_SALT = 64  # settings whose losses shuffle a split
+_SALT = 256  # settings whose losses shuffle a split
 _AT_ONCE = 1 << 22  # losses that are laid out as floats at a time
 _IMPOSSIBLE = 1e-9  # chance below which agreement between two tables is no chance
 
@@ -58,16 +58,19 @@ def _named_groups(table: LossTable, name: str) -> list[bytes]:
 
 
 def salt_of(table: LossTable) -> bytes:
-    """A digest of the examples in their order, by which a split is shuffled: of some settings, so that a store is not read."""
+    """A digest of the examples in their order, by which a split is shuffled: of some settings, so that a store is not read.
+
+    The order of settings does not count where all of them are looked at: a store sorts its own.
+    """
     rows = np.unique(np.linspace(0, table.n_configs - 1, _SALT).astype(np.int64))
-    digest = hashlib.sha256()
+    found = []
     for name in sorted(table.loss_names):
         values, _, _ = table.sequences(Term(name), rows)
-        kind = "u1" if values.dtype == np.bool_ else "<f8"
-        digest.update(name.encode() + np.ascontiguousarray(values.astype(kind)).tobytes())
+        values = np.ascontiguousarray(values.astype("u1" if values.dtype == np.bool_ else "<f8"))
+        found.extend(hashlib.sha256(name.encode() + row.tobytes()).digest() for row in values)
     for name in sorted(table.group_names):
-        digest.update(name.encode() + b"".join(_named_groups(table, name)))
-    return digest.digest()
+        found.append(hashlib.sha256(name.encode() + b"".join(_named_groups(table, name))).digest())
+    return hashlib.sha256(b"".join(sorted(found))).digest()
 
 
 def own_order(contents: Sequence[bytes], planned_on: Sequence[bytes] = ()) -> IntArray:
