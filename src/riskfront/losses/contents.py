@@ -63,7 +63,7 @@ def salt_of(table: LossTable) -> bytes:
     The order of settings does not count where all of them are looked at: a store sorts its own.
     """
     rows = np.unique(np.linspace(0, table.n_configs - 1, _SALT).astype(np.int64))
-    found = []
+    found: list[bytes] = []
     for name in sorted(table.loss_names):
         values, _, _ = table.sequences(Term(name), rows)
         values = np.ascontiguousarray(values.astype("u1" if values.dtype == np.bool_ else "<f8"))
