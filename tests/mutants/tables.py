@@ -81,7 +81,8 @@ def sums_of_all_rows() -> None:
 
 
 def settings_by_position() -> None:
-    Plan.rows_in = lambda self, table: self.rows
+    # a table that was laid out along the plan has its rows in the order of the plan
+    Plan.rows_in = lambda self, table: self.rows if table.n_configs == self.opt.n_configs else np.arange(len(self.rows))
 
 
 def mixes_everything() -> None:
