@@ -33,16 +33,17 @@ def test_too_few_examples_for_anything() -> None:
 @pytest.mark.parametrize("name", ["binomial", "hoeffding-bentkus", "betting"])
 def test_the_number_that_would_pass_does_pass(name: str) -> None:
     losses = np.zeros(100, dtype=bool)
-    losses[::13] = True  # 8 of 100, against 0.1
+    losses[::12] = True  # 9 of 100, against 0.1
     found = diagnosis(one_setting(losses), rf.Limit("error", at_most=0.1, p_value=name))
     n = found["examples_at_this_mean"]
     assert f"With this mean, about {n:,} such testing examples would pass" in found["message"]
     if name != "betting":
-        total = np.ceil(0.08 * n) if name == "binomial" else 0.08 * n
+        total = np.ceil(0.09 * n) if name == "binomial" else 0.09 * n
         assert float(p_values.OF_SUMS[name](total, n, 0.1)) <= 0.1
     else:
-        # the test examples come in an order of their own, so "about"
-        assert p_values.betting(np.resize(losses.astype(float), (1, n)), 0.1, 0.1)[0] <= 0.15
+        # the testing examples come in an order of their own, so "about": with twice as many most orders pass
+        many = np.random.default_rng(0).permuted(np.resize(losses.astype(float), (60, 2 * n)), axis=1)
+        assert np.median(p_values.betting(many, 0.1, 0.1)) <= 0.1
 
 
 def test_a_risk_that_is_not_below_the_limit() -> None:
