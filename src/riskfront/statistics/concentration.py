@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -27,7 +29,7 @@ def hoeffding_simple(total: npt.ArrayLike, n: npt.ArrayLike, alpha: npt.ArrayLik
 
 def bentkus(total: npt.ArrayLike, n: npt.ArrayLike, alpha: npt.ArrayLike) -> FloatArray:
     """Bentkus' inequality: e P(Bin(n, alpha) <= ceil(total)), at most 1."""
-    return np.asarray(np.minimum(np.e * binomial(np.ceil(total), n, alpha), 1.0))
+    return np.asarray(np.minimum(math.e * binomial(np.ceil(total), n, alpha), 1.0))
 
 
 def hoeffding_bentkus(total: npt.ArrayLike, n: npt.ArrayLike, alpha: npt.ArrayLike) -> FloatArray:
