@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from riskfront.estimators import calibrated
+from riskfront.tuning import looks
 from tests.mutants.mutant import Mutant, everywhere, method
 from tests.mutants.procedures import half_inside, no_split, tests_on_opt
 
@@ -47,7 +48,13 @@ def calibrates_on_texts_it_learnt() -> None:
     everywhere(split, broken)
 
 
+def looks_forgotten() -> None:
+    """Nobody remembers what the testing examples of a task were asked before."""
+    everywhere(looks.look_once, lambda *args, **named: ())
+
+
 MUTANTS = [
+    Mutant("tune: forgets what was asked before", "tune: larger budgets until something passes", looks_forgotten),
     Mutant("tune: search and test on the same examples", TUNE, no_split),
     Mutant("tune: half of the opt examples tested", TUNE, half_inside),
     Mutant("tune: tests on the opt examples", TUNE, tests_on_opt),

@@ -99,6 +99,7 @@ MUTANTS = [
     Mutant("bets in the order of the file", "certify: rows sorted by class", file_order),
     Mutant("one shuffle for all data", "certify: examples of two contents", one_shuffle_for_all),
     Mutant("seed of the split ignored", "split: seeds", seed_ignored),
+    Mutant("splits by the seed alone", "calibrate: a sorted file", seed_alone),
     Mutant("shared examples found by object identity", "certify: one file twice", guard_by_identity),
     Mutant("classes known only from opt data forgotten", "certify: class only planned on", opt_groups_forgotten),
     Mutant(
