@@ -157,7 +157,7 @@ def all_probabilities(arm: Arm, heads: ExitHeads, rows: Seen, backbone: Backbone
     found = torch.zeros(len(seen), backbone.n_layers + 1, backbone.n_classes)
     for k in range(seen.shape[1]):
         depth = arm.layout.first_exit + k
-        found[:, depth] = torch.softmax(heads(depth, reads(arm.layout, seen, k)), dim=1)
+        found[:, depth] = torch.softmax(heads(depth, reads(arm.layout.history, seen, k)), dim=1)
     found[:, -1] = rows.full
     return found.numpy()
 

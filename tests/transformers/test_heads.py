@@ -47,7 +47,9 @@ def test_exit_heads_read_what_the_layout_says(kind: str, request: Any) -> None:
                     [whole_read(network, hidden, depth, row, tokens, i) for row, i in enumerate(positions)]
                 )
                 k = depth - layout.first_exit
-                np.testing.assert_allclose(reads(layout, found[torch.from_numpy(positions)], k), wanted, atol=1e-4)
+                np.testing.assert_allclose(
+                    reads(layout.history, found[torch.from_numpy(positions)], k), wanted, atol=1e-4
+                )
                 logits = small_network(network.exit_heads.heads[k], wanted)
                 np.testing.assert_allclose(walk.probabilities().numpy(), [softmax(row) for row in logits], atol=1e-3)
             walk.step()

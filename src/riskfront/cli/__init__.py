@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from riskfront.cli import adaptive, cascades, checks, logs, models, tables
+from riskfront.cli import adaptive, cascades, checks, logs, models, reproduce, tables
 from riskfront.errors import EvaluationError, RiskfrontError
 from riskfront.version import __version__
 
@@ -56,6 +56,7 @@ for command in (
     app.command()(command)
 app.command("import")(logs.import_)
 app.add_typer(adaptive.steps, name="transformers")
+app.add_typer(reproduce.commands, name="reproduce")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

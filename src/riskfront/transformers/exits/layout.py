@@ -23,6 +23,7 @@ class Layout:
         pairs: whether the examples are pairs of texts.
         first_exit, first_predictor: the depth of the first exit and of the first token predictor, 0 or 1.
         history: whether each also reads what stood at the depths before its own, side by side, as in the paper.
+        token_history: the same for token predictors, where it is not the same as for exits.
     """
 
     exits: str = "pooled"
@@ -30,6 +31,7 @@ class Layout:
     first_exit: int = 0
     first_predictor: int = 0
     history: bool = False
+    token_history: bool | None = None
 
     def __post_init__(self) -> None:
         check_kind(self.exits)
@@ -57,10 +59,15 @@ class Layout:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    @property
+    def predictors_look_back(self) -> bool:
+        """Whether token predictors read what stood at the depths before their own."""
+        return self.history if self.token_history is None else self.token_history
+
     def exit_parts(self, depth: int) -> int:
         """Vectors of the layers' width that the exit at this depth reads."""
         return n_parts(self.exits, self.pairs) * (depth - self.first_exit + 1 if self.history else 1)
 
     def predictor_parts(self, depth: int) -> int:
         """Vectors of the layers' width that the token predictor at this depth reads of each token."""
-        return depth - self.first_predictor + 1 if self.history else 1
+        return depth - self.first_predictor + 1 if self.predictors_look_back else 1

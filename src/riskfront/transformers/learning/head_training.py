@@ -105,7 +105,10 @@ def train_token_predictors(
         for parameter, trains in zip(backbone.model.parameters(), frozen, strict=True):
             parameter.requires_grad_(trains)
     for k, predictor in enumerate(predictors.predictors):
-        fold_standardisation(predictor[0], *(reads(layout, part[None], k)[0] for part in (scale.mean, scale.deviation)))
+        fold_standardisation(
+            predictor[0],
+            *(reads(layout.predictors_look_back, part[None], k)[0] for part in (scale.mean, scale.deviation)),
+        )
     return predictors.eval()
 
 
@@ -115,7 +118,7 @@ def predictor_loss(
     """Mean over examples of -sum_l r_l log s_l, summed over depths; `seen` is (tokens, depths, width)."""
     total = seen.new_zeros(())
     for k in range(seen.shape[1]):
-        here = Packed(reads(layout, seen, k), lengths)
+        here = Packed(reads(layout.predictors_look_back, seen, k), lengths)
         scores = log_softmax_by_example(predictors(layout.first_predictor + k, here.states), here)
         total = total - (wanted * scores).sum() / len(lengths)
     return total
@@ -204,24 +207,28 @@ def fit_exit_heads(
         head: Any = heads.heads[k]
         head.load_state_dict(state)
         with torch.no_grad():
-            temperature = best_temperature(head(reads(layout, held, k)), validation[1]) if how.temperature else 1.0
+            temperature = (
+                best_temperature(head(reads(layout.history, held, k)), validation[1]) if how.temperature else 1.0
+            )
             head[2].weight /= temperature
             head[2].bias /= temperature
-        fold_standardisation(head[0], *(reads(layout, part[None], k)[0] for part in (scale.mean, scale.deviation)))
+        fold_standardisation(
+            head[0], *(reads(layout.history, part[None], k)[0] for part in (scale.mean, scale.deviation))
+        )
     heads.eval()
 
 
 def exit_losses(heads: ExitHeads, layout: Layout, seen: Tensor, labels: Tensor) -> list[Tensor]:
     """The cross-entropy of each exit head; `seen` is (examples, depths, parts x width)."""
     return [
-        functional.cross_entropy(heads(layout.first_exit + k, reads(layout, seen, k)), labels)
+        functional.cross_entropy(heads(layout.first_exit + k, reads(layout.history, seen, k)), labels)
         for k in range(seen.shape[1])
     ]
 
 
-def reads(layout: Layout, seen: Tensor, k: int) -> Tensor:
-    """(rows, inputs): of (rows, depths, width), what the k-th network reads."""
-    return seen[:, : k + 1].flatten(1) if layout.history else seen[:, k]
+def reads(look_back: bool, seen: Tensor, k: int) -> Tensor:
+    """(rows, inputs): of (rows, depths, width), what the k-th network reads; if it looks back, all depths up to its own."""
+    return seen[:, : k + 1].flatten(1) if look_back else seen[:, k]
 
 
 @torch.no_grad()

@@ -123,6 +123,10 @@ class Walk:
             logits = self._network.exit_heads(self.depth, _side_by_side(self._seen))
         return torch.softmax(logits, dim=1)
 
+    def read_for(self, layout: Layout) -> Tensor:
+        """(examples, parts x width): what an exit of this layout reads here."""
+        return features(layout.exits, layout.pairs, self.batch.states, self.batch.lengths, self._texts)
+
     def importance(self) -> Tensor:
         """(tokens,): the predicted score of each token."""
         seen = Packed(_side_by_side(self._history), self.batch.lengths)
@@ -150,12 +154,13 @@ class Walk:
         """Keep what the networks here and, if they look back, further on will read."""
         layout = self._layout
         if not layout.history:
-            self._seen, self._history = [], []
+            self._seen = []
+        if not layout.predictors_look_back:
+            self._history = []
         if self.depth == len(self._layers):
             return
         if self._exits and self.at_exit:
-            read = features(layout.exits, layout.pairs, self.batch.states, self.batch.lengths, self._texts)
-            self._seen.append(read)
+            self._seen.append(self.read_for(layout))
         if self._prunes and self.at_predictor:
             self._history.append(self.batch.states)
 

@@ -66,11 +66,41 @@ def make_thresholds(
         if n < 1:
             raise InvalidInputError(f"{name} must be at least 1, the threshold 0; got {n}.")
     scores, lowest = scores_and_entropies(network, tokens, batch_size)
-    layer = [0.0]
-    if n_layer > 1:
-        layer = [*quantiles(lowest.ravel(), n_layer - 1), 1.001 * math.log(network.backbone.n_classes)]
+    layer = exit_thresholds(lowest, n_layer, network.backbone.n_classes)
     head, token = quantiles(network.head_scores.ravel(), n_head), token_thresholds(scores, n_token)
     return Thresholds(_rounded(head), _rounded(token), _rounded(layer), tuple(abstain), tuple(precision))
+
+
+def thresholds_at_shares(
+    network: Network,
+    tokens: Tokens,
+    *,
+    head: Sequence[float] = (0.0,),
+    token: Sequence[float] = (0.0,),
+    n_layer: int = 120,
+    batch_size: int = 32,
+) -> Thresholds:
+    """Few head and token thresholds, each of which costs a pass: those with these shares of all scores below them.
+
+    Exit thresholds, which cost none, are laid out as `make_thresholds` does.
+    """
+    for name, shares in (("head", head), ("token", token)):
+        if 0 not in shares or not all(0 <= share < 1 for share in shares):
+            raise InvalidInputError(
+                f"shares of {name} scores must be from 0 to below 1, with 0 among them; got {shares}."
+            )
+    scores, lowest = scores_and_entropies(network, tokens, batch_size)
+    tau_head, tau_token = (
+        [float(np.quantile(values, share)) if share else 0.0 for share in shares]
+        for values, shares in ((network.head_scores.ravel(), head), (scores, token))
+    )
+    layer = exit_thresholds(lowest, n_layer, network.backbone.n_classes)
+    return Thresholds(_rounded(tau_head), _rounded(tau_token), _rounded(layer))
+
+
+def exit_thresholds(lowest: Array, n: int, n_classes: int) -> list[float]:
+    """0, quantiles of the lowest entropies so far, and one that is above every entropy; 0 alone for one."""
+    return [0.0] if n == 1 else [*quantiles(lowest.ravel(), n - 1), 1.001 * math.log(n_classes)]
 
 
 def quantiles(scores: Array, n: int) -> list[float]:

@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
+from torch import Tensor
 
 from riskfront.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError, StoreError
@@ -20,6 +21,7 @@ from riskfront.runtime.files import written_whole
 from riskfront.runtime.progress import ProgressBar
 from riskfront.transformers.backbones.precision import PRECISIONS
 from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.exits.beside import ExitsBeside, must_share_all_but_exits
 from riskfront.transformers.pruning.cost import Work, flops, relative_cost
 from riskfront.transformers.pruning.latency import Clock
 from riskfront.transformers.pruning.network import Network, Walk
@@ -42,6 +44,7 @@ class PruningTrace:
         batch_size: examples at a time.
         progress: show how far a pass is; by default on a terminal only.
         clocks: of each precision, what its parts take on this machine; then there is a column ``latency``.
+        beside: traces of the same examples by networks that differ in their exits only; every pass made here is theirs too.
 
     `losses` is a function of a setting and of positions of examples, as `rf.evaluate` and `rf.tune` want it. Its columns:
 
@@ -65,12 +68,20 @@ class PruningTrace:
         batch_size: int = 32,
         progress: bool | None = None,
         clocks: Mapping[str, Clock] | None = None,
+        beside: Sequence[PruningTrace] = (),
     ) -> None:
         if len(tokens) != len(labels):
             raise InvalidInputError(f"there must be a label for each of {len(tokens)} examples; got {len(labels)}.")
         self.network, self.tokens, self.labels = network, tokens, np.asarray(labels)
         self._lengths = tokens.lengths
         self._clocks = clocks
+        self._beside = tuple(beside)
+        for other in self._beside:
+            must_share_all_but_exits(network, other.network)
+            if other.tokens.fingerprint != tokens.fingerprint:
+                raise InvalidInputError(
+                    "traces share their passes only if they are of the same examples; these are not."
+                )
         self._classes = range(network.backbone.n_classes) if classes is None else classes
         self._batch_size, self._progress = batch_size, progress
         self._passes: dict[bytes, list[Passes]] = {}
@@ -182,21 +193,29 @@ class PruningTrace:
             for start in range(0, len(positions), BLOCK):
                 block = positions[start : start + BLOCK]
                 batches = self.tokens.batches(self._batch_size, block)
-                found = Passes.joined([self._batch(way, tau_token, batch, bar) for batch in batches])
-                self._passes.setdefault(way.key, []).append(found)
-                self._write(way, found)
+                found = [self._batch(way, tau_token, batch, bar) for batch in batches]
+                for trace, passes in zip((self, *self._beside), zip(*found, strict=True), strict=True):
+                    trace._keep(way, Passes.joined(passes))
+
+    def _keep(self, way: Way, found: Passes) -> None:
+        self._passes.setdefault(way.key, []).append(found)
+        self._write(way, found)
 
     @torch.inference_mode()
-    def _batch(self, way: Way, tau_token: float, positions: IntArray, bar: ProgressBar) -> Passes:
+    def _batch(self, way: Way, tau_token: float, positions: IntArray, bar: ProgressBar) -> list[Passes]:
+        """One batch through all layers: the passes of this trace, then those of the traces beside it."""
         inputs = self.tokens.padded(positions, self.network.backbone.device)
         texts = self.tokens.packed_texts(positions, self.network.backbone.device)
         walk = Walk(self.network, self.network.layers(way.mask, way.precision), inputs, texts, exits=True, prunes=True)
         n_layers, n_classes = self.network.backbone.n_layers, self.network.backbone.n_classes
         above, up_to = torch.full((len(positions),), -torch.inf), torch.full((len(positions),), torch.inf)
-        tokens, probabilities = [], []
+        others = [ExitsBeside(other.network) for other in self._beside]
+        tokens: list[Tensor] = []
+        probabilities: list[list[Tensor]] = [[] for _ in range(1 + len(others))]
         while True:
-            found = walk.probabilities().cpu() if walk.at_exit else torch.zeros(len(positions), n_classes)
-            probabilities.append(found)
+            found = walk.probabilities() if walk.at_exit else torch.zeros(len(positions), n_classes)
+            for own, answers in zip(probabilities, [found, *(o.probabilities(walk) for o in others)], strict=True):
+                own.append(answers.cpu())
             if walk.depth == n_layers:
                 break
             if walk.at_predictor:
@@ -211,13 +230,17 @@ class PruningTrace:
             walk.step()
         self.examples_run += len(positions)
         bar.advance(len(positions))
-        return Passes(
-            np.asarray(positions),
-            above.double().numpy(),
-            up_to.double().numpy(),
-            torch.stack(tokens, dim=1).numpy().astype(np.int32),
-            torch.stack(probabilities, dim=1).float().numpy(),
-        )
+        entered = torch.stack(tokens, dim=1).numpy().astype(np.int32)
+        return [
+            Passes(
+                np.asarray(positions),
+                above.double().numpy(),
+                up_to.double().numpy(),
+                entered,
+                torch.stack(answers, dim=1).float().numpy(),
+            )
+            for answers in probabilities
+        ]
 
     def _write(self, way: Way, found: Passes) -> None:
         if self._folder is None:

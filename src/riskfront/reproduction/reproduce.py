@@ -1,0 +1,83 @@
+"""Run one experiment on all tables of a folder: a CSV file of all results, and a figure for each table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from riskfront.losses.table import LossTable
+from riskfront.losses.values import known
+from riskfront.methods import Method
+from riskfront.reproduction import chosen_sets, clouds, figures, optimizers, trials
+from riskfront.reproduction.descriptions import EXPERIMENTS, Experiment
+from riskfront.reproduction.stored_tables import StoredTable, find_tables, with_abstaining, with_fewer_exits
+from riskfront.runtime.files import write_text, written_whole
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How an experiment is measured, summed up and drawn, and the format of its figure."""
+
+    measure: Callable[..., pd.DataFrame]
+    summary: Callable[[Experiment, LossTable, pd.DataFrame], pd.DataFrame]
+    draw: Callable[[Experiment, str, pd.DataFrame], Any]
+    suffix: str = "svg"
+
+
+KINDS = {
+    "trials": Kind(trials.measure, trials.summary, figures.draw_trials),
+    "chosen-sets": Kind(chosen_sets.measure, chosen_sets.summary, figures.draw_chosen_sets),
+    "optimizers": Kind(optimizers.measure, optimizers.summary, figures.draw_optimizers),
+    "clouds": Kind(clouds.measure, clouds.summary, figures.draw_clouds, "png"),  # thousands of points
+}
+
+
+def prepared(experiment: Experiment, stored: StoredTable) -> LossTable:
+    """The table as the experiment wants it."""
+    table = stored.load()
+    if not experiment.lambdas:
+        return table
+    return with_abstaining(with_fewer_exits(table, experiment.exits), experiment.lambdas)
+
+
+def reproduce(
+    name: str,
+    tables: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    methods: Sequence[Method] = (),
+    trials: int | None = None,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda line: None,
+) -> pd.DataFrame:
+    """The summary of an experiment on every table found, which is also written to ``out``, with a figure for each table.
+
+    Args:
+        name: of the experiment.
+        tables: folder of loss tables; of logs for router and quantisation.
+        out: folder for results; it is made.
+        methods: of the user's, which join the paper's.
+        trials: instead of the description's.
+    """
+    experiment = EXPERIMENTS[known(name, EXPERIMENTS, "experiment")]
+    kind, target, summaries = KINDS[experiment.kind], Path(out), []
+    found = find_tables(tables, experiment.data)
+    target.mkdir(parents=True, exist_ok=True)
+    for stored in found:
+        say(f"{name} on {stored.title} ...")
+        table = prepared(experiment, stored)
+        results = kind.measure(experiment, stored.data, table, more=methods, trials=trials, seed=seed)
+        means = kind.summary(experiment, table, results)
+        about = {"data": stored.data, "variant": stored.variant, "exits": stored.exits}
+        size = {"settings": table.n_configs, "rows": table.n_examples}
+        summaries.append(pd.DataFrame([about | size] * len(means)).join(means, rsuffix=" "))
+        figure = kind.draw(experiment, f"{experiment.question}: {stored.title}", results)
+        with written_whole(target / f"{name}.{stored.file_name}.{kind.suffix}") as path:
+            figure.savefig(path, format=kind.suffix, dpi=110)
+        write_text(target / f"{name}.csv", pd.concat(summaries, ignore_index=True).round(5).to_csv(index=False))
+    return pd.concat(summaries, ignore_index=True)

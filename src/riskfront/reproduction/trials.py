@@ -1,0 +1,86 @@
+"""Experiments of repeated trials: every method of every lineup on the same draws, judged by the whole table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from riskfront.evidence.evidence import Evidence
+from riskfront.experiments.repeated_splits import run, summarize
+from riskfront.losses.table import LossTable
+from riskfront.methods import Method
+from riskfront.problems.objectives import Objective
+from riskfront.problems.problem import Problem
+from riskfront.reproduction.descriptions import Experiment
+from riskfront.reproduction.forms import Lineup
+from riskfront.reproduction.stored_tables import full_row
+
+OR_FULL = "or the full model"
+
+
+def problem_of(experiment: Experiment, lineup: Lineup) -> Problem:
+    """What one lineup faces."""
+    minimize, maximize = (
+        [Objective.parse(name) for name in names] for names in (experiment.minimize, experiment.maximize)
+    )
+    return Problem(lineup.limits, minimize, maximize, experiment.delta)
+
+
+def measure(
+    experiment: Experiment,
+    data: str,
+    table: LossTable,
+    *,
+    more: Sequence[Method] = (),
+    trials: int | None = None,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """One row for each method, alpha and trial; limits and objectives under the names that the experiment gives them.
+
+    Args:
+        more: methods of the user's, which join the first lineup.
+    """
+    found = []
+    for index, lineup in enumerate(experiment.lineups):
+        problem = problem_of(experiment, lineup)
+        rows = run(
+            table,
+            problem,
+            methods=[*lineup.made_for(table), *(more if index == 0 else ())],
+            alphas=experiment.alphas,
+            trials=trials or experiment.trials,
+            calibration=experiment.calibration.get(data, 0.5),
+            seed=seed,
+        )
+        named = dict(zip(problem.limit_names, experiment.risks, strict=True))
+        named |= dict(zip([o.name for o in problem.objectives], experiment.objectives, strict=True))
+        rows = rows.rename(columns=named)
+        found.append(rows.assign(method=[lineup.label(name) for name in rows["method"]]))
+    return pd.concat(found, ignore_index=True)
+
+
+def summary(experiment: Experiment, table: LossTable, results: pd.DataFrame) -> pd.DataFrame:
+    """Means over trials. Where nothing is certified the full model runs: one more column counts its cost in those trials."""
+    means = summarize(results)
+    error = results.groupby(["method", "p_value", "alpha"], sort=False)[list(experiment.objectives)].sem()
+    full = full_row(table.configs)
+    keys = pd.MultiIndex.from_frame(means[["method", "p_value", "alpha"]])
+    for name in experiment.objectives:
+        means[f"{name}, standard error"] = error.loc[keys, name].to_numpy()
+    if full is not None and experiment.risks[0] != "relative cost":
+        spent = objective_values(experiment, table)[full]
+        filled = results.assign(**{OR_FULL: results[experiment.objectives[0]].fillna(spent)})
+        mean = filled.groupby(["method", "p_value", "alpha"], sort=False)[OR_FULL].mean()
+        means[f"{experiment.objectives[0]} {OR_FULL}"] = mean.loc[keys].to_numpy()
+        if experiment.objectives[0] == "flops":
+            means["speed-up"] = spent / mean.loc[keys].to_numpy()
+    return means.drop(columns=["p_value"])
+
+
+def objective_values(experiment: Experiment, table: LossTable) -> np.ndarray:
+    """(settings,): the first objective in the whole table."""
+    first = problem_of(experiment, experiment.lineups[0])
+    values: np.ndarray = Evidence(first, table).objectives()[:, 0]
+    return -values if first.objectives[0].maximize else values
