@@ -230,7 +230,7 @@ class PruningTrace:
             walk.step()
         self.examples_run += len(positions)
         bar.advance(len(positions))
-        entered = torch.stack(tokens, dim=1).numpy().astype(np.int32)
+        entered: Any = torch.stack(tokens, dim=1).numpy().astype(np.int32)
         return [
             Passes(
                 np.asarray(positions),
