@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +17,11 @@ from riskfront.calibration.looks import ASKED, Look
 from riskfront.calibration.measured import covered_groups, measured_values
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
+from riskfront.evidence.worst_cases import with_thresholds
 from riskfront.losses.contents import content_digests, contents_digest, laid_out, own_order
 from riskfront.losses.table import LossTable
 from riskfront.methods import Method, Plan, make_method, parameters, settled
+from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
 from riskfront.reading.sources import Bounds, Data, as_table, notes_of
 from riskfront.version import __version__
@@ -31,6 +34,7 @@ def calibrate(
     method: str | Method = "pareto-testing",
     seed: int = 0,
     bounds: Bounds | None = None,
+    clusters: str | None = None,
 ) -> Certificate:
     """Split the examples, plan on one part, test on the other, and certify.
 
@@ -43,12 +47,16 @@ def calibrate(
         method: a method or its name.
         seed: of the random split into planning and testing examples.
         bounds: name -> (low, high), the ranges of losses of a file; a LossTable has its own.
+        clusters: the group whose rows belong together, such as "patient": they are averaged to one row each, and limits
+            speak of the mean over patients (``LossTable.by_cluster``).
     """
     notes = notes_of(table)
-    table = as_table(table, problem, bounds)
+    table = as_table(table, problem, bounds, clusters)
     chosen = settled(make_method(method), table, table.n_examples)
     found = split_and_test(table, problem, chosen, seed)
-    return replace(found, earlier_looks=ASKED.before(table.fingerprint, Look.of_certificate(found)), notes=notes)
+    return replace(
+        found, earlier_looks=ASKED.before(table.fingerprint, Look.of_certificate(found)), notes=(*notes, *found.notes)
+    )
 
 
 def split_and_test(
@@ -76,6 +84,11 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
             position or by content, are refused.
         problem: the same problem.
     """
+    if test.clusters != plan.opt.clusters:
+        raise InvalidInputError(
+            f"planning and testing examples must be of one kind; got means over {plan.opt.clusters or 'nothing'} and over "
+            f"{test.clusters or 'nothing'}. Use table.by_cluster on both."
+        )
     if test.n_examples == 0:
         raise InvalidInputError("testing needs at least one example; the test part has none.")
     if plan.method.opt_fraction > 0 and test.at_once is None and test.shares_examples(plan.opt):
@@ -102,7 +115,8 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
 def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: LossTable | None = None) -> Certificate:
     """Test the plan; with a table of all examples, planning and testing, over its safety net."""
     # a group that only the opt data has seen must hold too: without test examples it cannot be certified
-    evidence = Evidence(problem, test if test.same_settings(plan.opt) else test.with_groups_of(plan.opt))
+    settled_problem = with_thresholds(problem, plan.opt)
+    evidence = Evidence(settled_problem, test if test.same_settings(plan.opt) else test.with_groups_of(plan.opt))
     net = None if everything is None else Evidence(problem, everything)
     decision = decide(plan, evidence, net)
     test.check(decision.rows)  # sums of a store may have been taken in passing, but a guarantee rests on these
@@ -110,7 +124,7 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: Loss
     return Certificate(
         problem=problem,
         method=plan.method.name,
-        parameters=parameters(plan.method) | ({"net": 0.0} if plan.net > 0 and net is None else {}),  # what was done
+        parameters=_what_was_done(plan, net),
         guaranteed=plan.method.guaranteed,
         n_opt=plan.opt.n_examples,
         n_test=test.n_examples,
@@ -123,8 +137,31 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: Loss
         groups=covered_groups(evidence),
         explored=_explored(plan, problem, columns),
         diagnosis=None if decision.certified.any() else diagnose(plan, evidence, decision),
-        loss_bounds={t.limit.loss: test.bounds(t.limit.loss) for t in evidence.tests if t.limit.quantile is None},
+        loss_bounds={loss: test.bounds(loss) for limit in problem.limits for loss in limit.bounded},
+        clusters=test.clusters,
+        notes=_of_clusters(test.clusters),
+        thresholds={str(limit): float(limit.threshold or 0.0) for limit in _chosen_for(problem, evidence)},
     )
+
+
+def _of_clusters(name: str | None) -> tuple[str, ...]:
+    """What a guarantee speaks of where examples are means."""
+    if name is None:
+        return ()
+    return (
+        f"Each example is the mean over all rows of one {name}: limits speak of the mean over new values of {name}.",
+    )
+
+
+def _chosen_for(problem: Problem, evidence: Evidence) -> list[Limit]:
+    """The limits whose thresholds the planning examples chose, with these thresholds."""
+    pairs = zip(problem.limits, evidence.problem.limits, strict=True)
+    return [with_it for limit, with_it in pairs if limit.threshold is None and with_it.threshold is not None]
+
+
+def _what_was_done(plan: Plan, net: Evidence | None) -> dict[str, Any]:
+    """The parameters of the method; without a table of all examples, or with thresholds of some of them, no net was cast."""
+    return parameters(plan.method) | ({"net": 0.0} if getattr(plan.method, "net", 0) and net is None else {})
 
 
 def frontier(
@@ -151,9 +188,10 @@ def frontier(
     rows = []
     for alpha in alphas:
         stricter = problem.at(alpha)
-        evidence = Evidence(stricter, test)
-        net = Evidence(stricter, everything)
-        decision = decide(planner.plan(opt, stricter), evidence, net)
+        evidence = Evidence(with_thresholds(stricter, opt), test)
+        plan = planner.plan(opt, stricter)
+        net = Evidence(stricter, everything) if plan.net > 0 else None
+        decision = decide(plan, evidence, net)
         columns = _setting_columns(test, stricter, ("alpha", "n_certified", "n_picked"))
         frame = _path(evidence, decision, columns, net)
         frame = frame[frame["chosen"] > 0].sort_values("chosen").drop(columns=["certified", "chosen"])
@@ -229,7 +267,7 @@ def _settings(table: LossTable, rows: IntArray, columns: dict[str, str]) -> pd.D
 
 def _add_estimates(frame: pd.DataFrame, evidence: Evidence, rows: IntArray | None) -> None:
     for name, test in zip(evidence.problem.limit_names, evidence.tests, strict=True):
-        frame[name] = test.shown(test.worst_mean(evidence.table, rows))
+        frame[name] = test.worst_measured(evidence.table, rows)
     for objective, values in zip(evidence.problem.objectives, evidence.objectives(rows).T, strict=True):
         shown = np.where(np.isinf(values), np.nan, -values if objective.maximize else values)
         frame[objective.name] = shown
@@ -241,7 +279,7 @@ def _explored(plan: Plan, problem: Problem, columns: dict[str, str]) -> pd.DataF
         return None
     everything = np.arange(plan.opt.n_configs)
     frame = _settings(plan.opt, everything, columns)
-    _add_estimates(frame, Evidence(problem, plan.opt), None)
+    _add_estimates(frame, Evidence.of_planning(problem, plan.opt), None)
     planned: Array = np.zeros(len(everything), dtype=bool)
     planned[plan.rows] = True
     frame["planned"] = planned

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from riskfront.calibration.earlier_versions import from_version_1
+from riskfront.calibration.earlier_versions import from_version_1, with_arm
+from riskfront.calibration.frames_in_json import from_columns, to_columns
 from riskfront.calibration.looks import Look, delta_of_all
 from riskfront.calibration.mixture import mixture_weights
 from riskfront.calibration.verdict import certified_sentences, picked_sentences
@@ -53,6 +54,8 @@ class Certificate:
         split_by: "contents", or "positions" in certificates of version 0.1: what shuffled the examples beside the seed.
         choice: what was asked of the chosen settings to tell which comes first; "" for the order of the objectives.
         notes: sentences on what the guarantee speaks of, where that is not every new example: what was left out of the data.
+        thresholds: limit -> the threshold that the planning examples chose for it, for limits on the worst cases.
+        clusters: what each example is the mean over the rows of, such as "patient"; None where examples are rows.
         explored: means of every setting on the planning examples; None when the method used none.
         diagnosis: why nothing was certified and what would help; None when something was.
         earlier_looks: other questions that the same testing examples had answered before, as far as is known. To choose among
@@ -80,6 +83,8 @@ class Certificate:
     notes: Sequence[str] = ()
     choice: str = ""
     split_by: str = "contents"
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    clusters: str | None = None
 
     def __bool__(self) -> bool:
         return bool(self.path["certified"].any())
@@ -200,9 +205,9 @@ class Certificate:
             "version": self.version,
             "setting_columns": dict(self.setting_columns),
             "groups": {name: list(values) for name, values in self.groups.items()},
-            "path": _to_columns(self._said(self.path)),
-            "measured": _to_columns(self.measured),
-            "explored": None if self.explored is None else _to_columns(self.explored),
+            "path": to_columns(self._said(self.path)),
+            "measured": to_columns(self.measured),
+            "explored": None if self.explored is None else to_columns(self.explored),
             "diagnosis": None if self.diagnosis is None else dict(self.diagnosis),
             "loss_bounds": {name: list(pair) for name, pair in self.loss_bounds.items()},
             "source": None if self.source is None else dict(self.source),
@@ -210,6 +215,8 @@ class Certificate:
             "notes": list(self.notes),
             "choice": self.choice,
             "split_by": self.split_by,
+            "thresholds": dict(self.thresholds),
+            "clusters": self.clusters,
         }
 
     @classmethod
@@ -238,14 +245,14 @@ class Certificate:
 
     @classmethod
     def _of(cls, data: Mapping[str, Any]) -> Certificate:
-        path = _from_columns(data["path"])
+        path = from_columns(data["path"])
         if "certified" not in path:
             path = path.rename(columns={"picked": "certified"})
         return cls(
             problem=Problem.from_dict(data["problem"]),
-            path=_with_arm(path.astype({"certified": bool, "chosen": "int64"})),
-            measured=_from_columns(data["measured"]),
-            explored=None if data["explored"] is None else _from_columns(data["explored"]),
+            path=with_arm(path.astype({"certified": bool, "chosen": "int64"})),
+            measured=from_columns(data["measured"]),
+            explored=None if data["explored"] is None else from_columns(data["explored"]),
             **{
                 name: data[name]
                 for name in ("method", "parameters", "guaranteed", "n_opt", "n_test", "seed", "data_sha256", "version")
@@ -255,6 +262,8 @@ class Certificate:
             notes=tuple(data.get("notes", ())),
             choice=data.get("choice", ""),
             split_by=data.get("split_by", "positions"),
+            thresholds=data.get("thresholds", {}),
+            clusters=data.get("clusters"),
         )
 
     @property
@@ -285,30 +294,3 @@ class Certificate:
             return cls.from_dict(data)
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidInputError(f"the certificate '{path}' is incomplete or malformed: {error}.") from None
-
-
-def _to_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
-    """A data frame as lists of plain values; missing numbers become null."""
-    return {
-        str(name): [None if value != value else value for value in map(plain, frame[name].tolist())]
-        for name in frame.columns
-    }
-
-
-def _with_arm(path: pd.DataFrame) -> pd.DataFrame:
-    """Certificates that are older than the safety net do not say what certified a setting: it was the plan."""
-    if "arm" not in path:
-        path.insert(path.columns.get_loc("certified"), "arm", "path")  # type: ignore[arg-type]
-    return path
-
-
-def _from_columns(columns: Mapping[str, list[Any]]) -> pd.DataFrame:
-    """The opposite of ``_to_columns``. A missing group stays None; a missing number becomes nan."""
-    return pd.DataFrame({name: pd.Series(values, dtype=_kind(name, values)) for name, values in columns.items()})
-
-
-def _kind(name: str, values: list[Any]) -> Any:
-    """The type of a column with gaps: numbers, or anything else; None lets pandas see for itself."""
-    if name == "group":
-        return object
-    return float if None in values and all(value is None or isinstance(value, float) for value in values) else None

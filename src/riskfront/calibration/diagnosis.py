@@ -38,7 +38,8 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     by_group = test.p_values(evidence.table, row, np.array([level]))[0]
     sums = test.sums(evidence.table, row)
     n, mean = int(sums.n[0, worst]), float(np.nan_to_num(sums.means()[0, worst], nan=np.nan))
-    group = None if test.limit.per is None else evidence.table.group(test.limit.per).levels[worst]
+    group = test.groups(evidence.table)[worst]
+    measured = float(test.measured(evidence.table, row)[0, worst])
     most = _MOST_BETS if test.p_value == "betting" else _MOST_EXAMPLES
     seen = 1.0 if not test.limit.padded else _share_seen(test, evidence, row, worst)
     if_perfect = p_values.smallest_sample(lambda size: _perfect(test, size, seen, level), level, most)
@@ -53,7 +54,7 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
         "group": group,
         "setting": evidence.table.config(int(row[0])),
         "examples": n,
-        "measured": None if np.isnan(mean) else float(test.shown(np.array(mean))),
+        "measured": None if np.isnan(measured) else measured,
         "p_value": float(by_group[worst]),
         "tested_at": level,
         "examples_if_perfect": if_perfect,
@@ -78,7 +79,11 @@ def _in_the_way(evidence: Evidence, row: IntArray, level: float) -> tuple[LimitT
 
 def _about_bounds(test: LimitTest, evidence: Evidence) -> str:
     """A hint when values use little of the range that the test has to allow for."""
-    if test.p_value == "binomial" or test.limit.quantile is not None or test.limit.drop_from is not None:
+    if (
+        test.p_value == "binomial"
+        or test.limit.bounded != [test.limit.loss]
+        or (test.low, test.high) != (evidence.table.bounds(test.limit.loss))
+    ):
         return ""
     low, high = evidence.table.observed_range(test.limit.loss)
     if high - low > 0.25 * (test.high - test.low):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
+
 from riskfront.calibration.measured import COLUMNS, NO_TEST
 from riskfront.problems.limits import Limit
 
@@ -50,3 +52,10 @@ def _groups(data: Mapping[str, Any]) -> dict[str, list[Any]]:
         if rank == 1 and limit in names and group not in found.setdefault(names[limit], []):
             found[names[limit]].append(group)
     return found
+
+
+def with_arm(path: pd.DataFrame) -> pd.DataFrame:
+    """Certificates that are older than the safety net do not say what certified a setting: it was the plan."""
+    if "arm" not in path:
+        path.insert(path.columns.get_loc("certified"), "arm", "path")  # type: ignore[arg-type]
+    return path

@@ -27,18 +27,18 @@ def measured_values(evidence: Evidence, decision: Decision) -> pd.DataFrame:
 
 def covered_groups(evidence: Evidence) -> dict[str, list[Any]]:
     """Group name -> its values, for every limit that must hold in each of them. No other value is covered."""
-    names = dict.fromkeys(test.limit.per for test in evidence.tests if test.limit.per is not None)
-    return {name: list(evidence.table.group(name).levels) for name in names}
+    names = dict.fromkeys(name for test in evidence.tests for name in (test.limit.per, test.limit.gap_per))
+    return {name: list(evidence.table.group(name).levels) for name in names if name is not None}
 
 
 def _of_limit(test: LimitTest, evidence: Evidence, decision: Decision) -> list[pd.DataFrame]:
     rows = decision.rows[decision.chosen]
     sums = test.sums(evidence.table, rows)
-    examples, means = np.broadcast_to(sums.n, sums.total.shape), sums.means()
+    examples, measured = np.broadcast_to(sums.n, sums.total.shape), test.measured(evidence.table, rows)
     aims = None if decision.aims is None else decision.aims[decision.chosen]
     untested = bool(np.isnan(decision.p_values[decision.chosen]).all())  # settings that were picked by their means
-    p_values = np.full(means.shape, np.nan) if untested else test.p_values(evidence.table, rows, aims)
-    groups = [None] if test.limit.per is None else list(evidence.table.group(test.limit.per).levels)
+    p_values = np.full(measured.shape, np.nan) if untested else test.p_values(evidence.table, rows, aims)
+    groups = test.groups(evidence.table)
     return [
         pd.DataFrame(
             {
@@ -46,7 +46,7 @@ def _of_limit(test: LimitTest, evidence: Evidence, decision: Decision) -> list[p
                 "limit": str(test.limit),
                 "group": pd.Series([group] * len(rows), dtype=object),
                 "examples": examples[:, index],
-                "measured": test.shown(means[:, index]),
+                "measured": measured[:, index],
                 "compared_with": test.limit.compared_with,
                 "p_value": p_values[:, index],
                 "tested_at": decision.levels[decision.chosen],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from riskfront.problems.limits import Limit
@@ -32,7 +33,8 @@ def picked_sentences(
 
 def _not_covered(problem: Problem, groups: Groups) -> list[str]:
     """One sentence when a limit speaks of groups: those it does not name may be anything."""
-    names = [name for name in dict.fromkeys(limit.per for limit in problem.limits) if name is not None]
+    named = dict.fromkeys(limit.per or limit.gap_per for limit in problem.limits)
+    names = [name for name in named if name is not None]
     known = [name for name in names if groups.get(name)]
     return [f"No other {' or '.join(known)} is covered."] if known else []
 
@@ -55,13 +57,21 @@ def _limits(problem: Problem, loss_bounds: Mapping[str, Sequence[float]], groups
 def _in_words(limit: Limit, bounds: Sequence[float] | None, groups: Groups) -> str:
     side = "stays at or below" if limit.at_least is None else "stays at or above"
     share = bounds is not None and bounds[0] in (0, -1) and bounds[1] == 1 and limit.quantile is None
+    if limit.over:  # a part of what it is divided by is a share of it, anything else a number
+        share = dict(limit.term.over).get(limit.loss) == 1
     value = f"{100 * limit.value:.10g} %" if share else f"{limit.value:.10g}"
     name = limit.loss if limit.quantile is None else f"the {limit.quantile:g}-quantile of {limit.loss}"
+    name = f"the mean of the worst {100 * limit.worst:.10g} % of {name}" if limit.worst is not None else name
+    name = f"the largest difference in {name} between two values of {limit.gap_per}" if limit.gap_per else name
+    name += f"{_named(groups.get(limit.gap_per, ()))}" if limit.gap_per else ""
+    name = replace(limit, per=None, weights=None, largest_weight=None).name if limit.over else name
+    name += f" weighted by {limit.weights}" if limit.weights is not None else ""
     name += f" drop from {limit.drop_from}" if limit.drop_from is not None else ""
     signed = limit.drop_from is not None or (bounds is not None and bounds[0] < 0 and limit.quantile is None)
+    signed = signed and not limit.over
     name += " (signed)" if signed else ""
     name += f" in every {limit.per}{_named(groups.get(limit.per, ()))}" if limit.per else ""
-    name += f" given {limit.given}" if limit.given else ""
+    name += f" given {limit.given}" if limit.given and not limit.over else ""
     return f"{name} {side} {value}"
 
 

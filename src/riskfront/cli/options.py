@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.methods import METHODS
 from riskfront.reading.column_roles import Layout
 from riskfront.reading.long_format import read_table
+from riskfront.reading.sources import clustered
 from riskfront.reporting.terminal import make_console, show_certificate
 from riskfront.runtime import files
 from riskfront.statistics.p_values import NAMES
@@ -59,6 +60,10 @@ class ProblemOptions:
     minimize: Goals = field(default_factory=list)
     maximize: Goals = field(default_factory=list)
     delta: Annotated[float, typer.Option(help="Share of runs that may certify a setting that breaks a limit.")] = 0.1
+    weights: Annotated[
+        str,
+        typer.Option("--weights", help="Known weight of each example and the largest one may be: 'w <= 10'."),
+    ] = ""
     reference: Annotated[
         str, typer.Option("--reference", help="Setting that 'score drop <= 0.02' compares with: 'full', 'model=gpt-4'.")
     ] = ""
@@ -75,6 +80,7 @@ class ProblemOptions:
             [rf.Objective.parse(name) for text in self.minimize for name in parse_names(text)],
             [rf.Objective.parse(name) for text in self.maximize for name in parse_names(text)],
             self.delta,
+            weights=self.weights or None,
         )
 
 
@@ -112,8 +118,21 @@ class TableOptions(LayoutOptions):
         typer.Option("--settings", help="File with a row a setting, for a wide table; its numbers may be objectives."),
     ] = ""
 
+    clusters: Annotated[
+        str,
+        typer.Option("--clusters", help="Column of what several rows belong to, as patient: one mean row for each."),
+    ] = ""
+
+    def layout(self) -> Layout:
+        named = LayoutOptions.layout(self)
+        return replace(named, group_columns=(*named.group_columns, *([self.clusters] if self.clusters else [])))
+
     def read(self, path: str, problem: rf.Problem | None, *, quiet: bool) -> rf.LossTable:
         """The table, with a statement of what was detected."""
+        table = self._read(path, problem, quiet=quiet)
+        return clustered(table, self.clusters, problem) if self.clusters else table
+
+    def _read(self, path: str, problem: rf.Problem | None, *, quiet: bool) -> rf.LossTable:
         declared, binary = parse_bounds(self.bounds), parse_names(self.binary)
         found: Layout | None
         if self.wide:
@@ -136,7 +155,7 @@ class TableOptions(LayoutOptions):
             problem,
             example_column=self.example_column or None,
             settings=self.settings or None,
-            group_columns=parse_names(self.group_columns),
+            group_columns=self.layout().group_columns,
             bounds=bounds,
             binary=binary,
             where=self.where,

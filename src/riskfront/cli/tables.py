@@ -60,7 +60,9 @@ def calibrate(
     losses = columns.read(table, problem, quiet=as_json)
     certificate = rf.calibrate(losses, problem, method=method, seed=seed)
     earlier = looks_with_replaced(certificate, out)
-    certificate = replace(certificate, source=asdict(columns), notes=notes_of(table), earlier_looks=earlier)
+    certificate = replace(
+        certificate, source=asdict(columns), notes=(*notes_of(table), *certificate.notes), earlier_looks=earlier
+    )
     certificate = choose_setting(certificate, choose)
     if out is not None:
         certificate.save(out)

@@ -18,6 +18,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.estimators import thresholds as rule
 from riskfront.estimators.calibrated import CalibratedModel, Limits, Objectives, groups_by_name, refuse
 from riskfront.estimators.classifier_table import checked_examples, classifier_table, listed_classes, probabilities_of
+from riskfront.estimators.metrics import objectives_spelled_out, spelled_out
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import plain
 from riskfront.methods import Method
@@ -39,12 +40,15 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
     Limits and objectives may name, all 0/1 for each example:
 
     - ``error`` (answered, and wrong), ``correct`` (answered, and right), ``answered``, ``abstained``;
-    - with two classes ``false_positive``, ``false_negative`` and ``predicted_positive`` (answered, each);
+    - with two classes ``false_positive``, ``false_negative``, ``true_positive`` and ``predicted_positive`` (answered, each),
+      and ``missed_positive`` (positive, and not answered so);
+    - with two classes ``precision``, ``recall`` and ``f1``, such as "precision >= 0.9"; the first two as objectives, too. As in
+      scikit-learn, a positive example without an answer is missed;
     - ``per label``: in every true class; ``per`` a group that was given to ``fit``: in every such group;
     - with two classes ``given positive`` and ``given negative``: among the examples that truly are.
 
-    So "error <= 0.02 given answered" is the error of what is answered, "false_negative <= 0.05 given positive" the miss rate,
-    and "false_positive <= 0.1 given predicted_positive" one minus the precision.
+    So "error <= 0.02 given answered" is the error of what is answered, "false_negative <= 0.05 given positive" the share of
+    positives that are answered wrongly, and "recall >= 0.95" says that few are missed, by an answer or without one.
 
     The guarantee is for new examples drawn like those of ``fit``, independently. Preprocessing belongs inside ``estimator``: a
     step that a surrounding pipeline fits on the calibration examples is outside the guarantee, unless frozen. So is a model, or
@@ -184,6 +188,10 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
             tags.classifier_tags.multi_class = inner is None or inner.multi_class
         return tags
 
+    def _problem(self) -> Problem:
+        small, large = objectives_spelled_out(self.minimize), objectives_spelled_out(self.maximize)
+        return Problem(spelled_out(self.limits), small, large, self.delta)
+
     def _offered(self, classes: Array, problem: Problem) -> tuple[list[float] | None, list[float]]:
         """The decision thresholds, for two classes, and the abstention thresholds to choose from."""
         least = rule.numbers("abstain_thresholds", self.abstain_thresholds, rule.ABSTAIN, open_=False)
@@ -223,7 +231,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
 
 
 def _tells_classes_apart(problem: Problem) -> bool:
-    used = {name for term in problem.terms for name in (term.loss, term.per, term.given)}
+    used = {name for term in problem.terms for name in (*term.losses, term.per, term.given)}
     return not used <= {*rule.COMMON, None}
 
 

@@ -92,7 +92,7 @@ def _check_labels(problem: Problem, truth: IntArray, classes: Array) -> None:
 def _named(problem: Problem, losses: list[str], groups: list[str]) -> list[str]:
     """The losses that the problem mentions: only these are computed."""
     problem.check_names(losses, groups)
-    used = {name for term in problem.terms for name in (term.loss, term.given)}
+    used = {name for term in problem.terms for name in (*term.losses, term.given)}
     return [name for name in losses if name in used]
 
 

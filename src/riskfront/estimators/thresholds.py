@@ -20,7 +20,7 @@ THRESHOLDS = (0.01, 0.02, *(round(0.05 * step, 2) for step in range(1, 20)), 0.9
 ABSTAIN = (0.0, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
 
 COMMON = ("error", "correct", "answered", "abstained")
-TWO_CLASSES = ("false_positive", "false_negative", "predicted_positive")
+TWO_CLASSES = ("false_positive", "false_negative", "predicted_positive", "true_positive", "missed_positive")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,5 +107,7 @@ def outcomes(
         "false_positive": lambda: answered & said_positive & ~is_positive,
         "false_negative": lambda: answered & ~said_positive & is_positive,
         "predicted_positive": lambda: answered & said_positive,
+        "true_positive": lambda: answered & said_positive & is_positive,
+        "missed_positive": lambda: ~(answered & said_positive) & is_positive,
     }
     return {name: made[name]().reshape(-1, len(truth)) for name in names}

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from riskfront.arrays import BoolArray, FloatArray, IntArray
+from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
+from riskfront.evidence.ranges import check_weights, tested_range
+from riskfront.evidence.worst_cases import measured_worst_cases, with_thresholds
+from riskfront.losses.derived import gaps
 from riskfront.losses.sums import Totals
 from riskfront.losses.table import LossTable
 from riskfront.problems.limits import Limit
@@ -30,6 +34,11 @@ class Evidence:
         self.problem = problem
         self.table = table
         self.tests = tuple(LimitTest.of(limit, table, problem.delta, problem.stakes) for limit in problem.limits)
+
+    @classmethod
+    def of_planning(cls, problem: Problem, opt: LossTable) -> Evidence:
+        """The evidence of planning examples, which may choose what testing examples must not: thresholds of worst cases."""
+        return cls(with_thresholds(problem, opt), opt)
 
     @property
     def bets(self) -> bool:
@@ -75,7 +84,8 @@ class Evidence:
 class LimitTest:
     """A limit bound to the declared losses of a table: H says that the badness x of the loss has E[x] > alpha.
 
-    x lies in [0, 1]: (L - low) / (high - low) for "at most", (high - L) / (high - low) for "at least".
+    x lies in [0, 1]: (L - low) / (high - low) for "at most" (``upper``), (high - L) / (high - low) for "at least". L is what
+    the limit averages: a loss, or what a ratio, a gap or a mean of worst cases is tested on (``evidence/ranges.py``).
     """
 
     limit: Limit
@@ -85,20 +95,18 @@ class LimitTest:
     p_value: str
     delta: float
     stakes: str = "target"
+    upper: bool = True
 
     @classmethod
     def of(cls, limit: Limit, table: LossTable, delta: float, stakes: str = "target") -> LimitTest:
         if limit.quantile is not None:
             return cls(limit, 0.0, 1.0, 1 - limit.quantile, "binomial", delta, stakes)
-        low, high = table.bounds(limit.loss)
-        if limit.drop_from is not None:  # of values in [low, high]
-            low, high = low - high, high - low
-        if not low < limit.value < high:
-            raise InvalidInputError(
-                f"the limit on '{limit.loss}' must lie strictly between its bounds ({low:g}, {high:g}); got {limit.value:g}."
-            )
-        above = limit.value - low if limit.at_least is None else high - limit.value
-        countable = table.is_binary(limit.loss) and (low, high) == (0, 1) and not limit.padded and not limit.drop_from
+        low, high, at = tested_range(limit, table.bounds)
+        check_weights(limit, table)
+        upper = limit.at_least is None or limit.worst is not None
+        above = at - low if upper else high - at
+        plain = not (limit.padded or limit.drop_from or limit.gap_per or limit.worst or limit.term.is_ratio)
+        countable = plain and table.is_binary(limit.loss) and (low, high) == (0, 1)
         p_value = limit.p_value if limit.p_value != "auto" else "binomial" if countable else "betting"
         if p_value == "binomial" and not countable:
             hint = " It holds only 0 and 1: store it as booleans or integers." if table.looks_binary(limit.loss) else ""
@@ -106,12 +114,42 @@ class LimitTest:
                 f"the binomial test needs a 0/1 loss with bounds (0, 1) that is not padded; '{limit.loss}' is not declared so."
                 f"{hint} Otherwise use p_value='betting'."
             )
-        return cls(limit, low, high, above / (high - low), p_value, delta, stakes)
+        return cls(limit, low, high, above / (high - low), p_value, delta, stakes, upper)
+
+    @property
+    def at(self) -> float:
+        """What the mean of the averaged values must not cross."""
+        return float(self.shown(np.array(self.alpha)))
+
+    @property
+    def opposite(self) -> LimitTest:
+        """The test of the other side: H says that the limit is kept."""
+        limit = replace(self.limit, padded=False)
+        return replace(self, limit=limit, alpha=1 - self.alpha, upper=not self.upper)
+
+    def groups(self, table: LossTable) -> list[Any]:
+        """The groups, or pairs of groups, that the limit must hold in; None for all examples together."""
+        if self.limit.gap_per is not None:
+            return [*gaps.pair_names(table.group(self.limit.gap_per).levels)]
+        return [None] if self.limit.per is None else list(table.group(self.limit.per).levels)
 
     def shown(self, badness: FloatArray) -> FloatArray:
-        """Badness in the units of the loss (for a quantile: the share of examples above the limit)."""
+        """Badness in the units of what is averaged (for a quantile: the share of examples above the limit)."""
         width = self.high - self.low
-        return self.low + badness * width if self.limit.at_least is None else self.high - badness * width
+        return self.low + badness * width if self.upper else self.high - badness * width
+
+    def measured(self, table: LossTable, rows: IntArray | None) -> FloatArray:
+        """(settings, groups): what compares with the number of the limit, nan without examples."""
+        if self.limit.term.is_ratio:
+            return table.means(self.limit.term, rows)
+        if self.limit.worst is not None:
+            return measured_worst_cases(self.limit, table, rows)
+        return self.shown(self.sums(table, rows).means())
+
+    def worst_measured(self, table: LossTable, rows: IntArray | None) -> FloatArray:
+        """(settings,): the same in the worst group that has examples."""
+        found = self.measured(table, rows)
+        return np.asarray((np.fmax if self.limit.at_least is None else np.fmin).reduce(found, axis=1))
 
     def sums(self, table: LossTable, rows: IntArray | None) -> Totals:
         """Examples, (settings or 1, groups), and summed badness, (settings, groups); whole numbers for 0/1 losses."""
@@ -121,11 +159,9 @@ class LimitTest:
         """Sums of losses over ``n_examples`` as sums of badness."""
         n, total = raw.n, raw.total
         if (self.low, self.high) == (0, 1):
-            total = total if self.limit.at_least is None else n - total
+            total = total if self.upper else n - total
         else:
-            total = (total - self.low * n if self.limit.at_least is None else self.high * n - total) / (
-                self.high - self.low
-            )
+            total = (total - self.low * n if self.upper else self.high * n - total) / (self.high - self.low)
         if total.dtype.kind == "f":  # rounding may leave the range that every p-value relies on
             total = np.clip(total, 0.0, n)
         if self.limit.padded:
@@ -165,7 +201,12 @@ class LimitTest:
         step = max(1, _BETS_AT_ONCE // max(1, table.n_examples))
         starts = range(0, len(rows), step) or range(1)
         blocks = [slice(start, start + step) for start in starts]
-        return np.concatenate([self._bets(table, rows[block], levels[block]) for block in blocks])
+        found = np.concatenate([self._bets(table, rows[block], levels[block]) for block in blocks])
+        if self.limit.gap_per is None:
+            return found
+        # pairs leave some examples with less weight than others; what is measured counts all alike
+        sums = self.sums(table, rows)
+        return np.where(sums.total > (self.alpha + _ROUNDING) * sums.n, 1.0, found)
 
     @property
     def _as_first_released(self) -> bool:
@@ -201,7 +242,7 @@ class LimitTest:
         found = self._inverted(table, rows, levels)
         if self.limit.drop_from is None:
             return found
-        nothing = (0.0 - self.low if self.limit.at_least is None else self.high) / (self.high - self.low)
+        nothing = (0.0 - self.low if self.upper else self.high) / (self.high - self.low)
         return np.where((rows == table.reference(self.limit.drop_from))[:, None], nothing, found)
 
     def _inverted(self, table: LossTable, rows: IntArray, levels: FloatArray) -> FloatArray:
@@ -239,14 +280,19 @@ class LimitTest:
     def sequences(self, table: LossTable, rows: IntArray) -> list[tuple[FloatArray, BoolArray | None]]:
         """For each group the badness of the examples in their order, (rows, n), and which of them count."""
         values, condition, groups = table.sequences(self.limit.term, rows)
-        badness = (values.astype(np.float64) - self.low) / (self.high - self.low)
-        badness = np.clip(badness if self.limit.at_least is None else 1 - badness, 0.0, 1.0)
+        if self.limit.gap_per is not None:
+            return [(self._badness_of(d), kept) for d, kept in gaps.paired(values, condition, groups)]
+        badness = self._badness_of(values)
         if self.limit.padded:
             masks = [group[None, :] if condition is None else group & condition for group in groups]
             return [(np.where(kept, badness, self.alpha), None) for kept in masks]
         if condition is None:
             return [(badness if group.all() else badness[:, group], None) for group in groups]
         return [(badness[:, group], condition[:, group]) for group in groups]
+
+    def _badness_of(self, values: Array) -> FloatArray:
+        badness = (values.astype(np.float64) - self.low) / (self.high - self.low)
+        return np.clip(badness if self.upper else 1 - badness, 0.0, 1.0)
 
 
 def _side_by_side(columns: list[FloatArray]) -> FloatArray:

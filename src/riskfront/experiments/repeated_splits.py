@@ -21,6 +21,7 @@ from riskfront.arrays import IntArray
 from riskfront.calibration.decision import Decision, decide
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
+from riskfront.evidence.worst_cases import with_thresholds
 from riskfront.experiments.intervals import wilson
 from riskfront.experiments.verdicts import by_held_out, by_population
 from riskfront.losses.splits import split_examples
@@ -173,14 +174,15 @@ def _draw(
 
 def _outcomes(parts: _Trial, problem: Problem, planners: Sequence[Method], held_out: bool) -> Iterator[dict[str, Any]]:
     """What each method does in one trial."""
-    judge = Evidence(problem, parts.judge)
+    judge = Evidence.of_planning(problem, parts.judge)
     for planner in planners:
         opt, test = parts.split(planner)
         plan = planner.plan(opt, problem)
         for term in problem.terms:  # one read of the planned settings serves every alpha
             LossTable.read_together([test, parts.judge], term, plan.rows)
         net = Evidence(problem, parts.everything(planner)) if plan.net > 0 else None
-        yield _judged(decide(plan, Evidence(problem, test), net), judge, held_out)
+        evidence = Evidence(with_thresholds(problem, opt), test)
+        yield _judged(decide(plan, evidence, net), judge, held_out)
 
 
 def _judged(decision: Decision, judge: Evidence, held_out: bool) -> dict[str, Any]:
@@ -197,7 +199,7 @@ def _judged(decision: Decision, judge: Evidence, held_out: bool) -> dict[str, An
         names = [*judge.problem.limit_names, *(objective.name for objective in judge.problem.objectives)]
         return found | dict.fromkeys(names, np.nan)
     for name, test in zip(judge.problem.limit_names, judge.tests, strict=True):
-        found[name] = float(test.shown(test.worst_mean(judge.table, best))[0])
+        found[name] = float(test.worst_measured(judge.table, best)[0])
     for objective, value in zip(judge.problem.objectives, judge.objectives(best)[0], strict=True):
         found[objective.name] = float(-value if objective.maximize else value) if np.isfinite(value) else np.nan
     return found

@@ -31,8 +31,15 @@ def by_held_out(judge: Evidence, best: IntArray) -> dict[str, bool]:
 
 def _above(judge: Evidence, rows: IntArray) -> BoolArray:
     """(rows,): whether the mean of a setting is above one of its limits; groups without examples say nothing."""
-    means = [test.worst_mean(judge.table, rows) > test.alpha + _ROUNDING for test in judge.tests]
-    return np.any(means, axis=0)
+    return np.any([_beyond(test, judge.table, rows) for test in judge.tests], axis=0)
+
+
+def _beyond(test: LimitTest, table: LossTable, rows: IntArray) -> BoolArray:
+    if test.limit.worst is None:
+        return np.asarray(test.worst_mean(table, rows) > test.alpha + _ROUNDING)
+    # what a threshold says is only a bound on the mean of the worst cases, which is known here
+    distance = test.worst_measured(table, rows) - test.limit.value
+    return np.asarray((distance if test.limit.at_most is not None else -distance) > _ROUNDING)
 
 
 def _p_of_excess(test: LimitTest, table: LossTable, rows: IntArray) -> FloatArray:
@@ -41,5 +48,9 @@ def _p_of_excess(test: LimitTest, table: LossTable, rows: IntArray) -> FloatArra
     The mean of x is at most alpha exactly if that of 1 - x is at least 1 - alpha, so the p-values of the package serve.
     """
     sums = test.sums(table, rows)
+    if test.limit.worst is not None:  # one threshold that fails shows nothing
+        return np.ones(sums.total.shape)
+    if test.limit.gap_per is not None:
+        return test.opposite.p_values(table, rows)
     name = "binomial" if test.p_value == "binomial" else "hoeffding-bentkus"
     return p_values.OF_SUMS[name](sums.n - sums.total, sums.n, 1 - test.alpha)

@@ -91,7 +91,7 @@ def laid_out(table: LossTable, rows: IntArray, order: IntArray) -> LossTable:
     coded = {name: table.group(name) for name in table.group_names}
     groups = {name: Groups(of.levels, of.codes[order]) for name, of in coded.items()}
     copy = type(table)(table.configs.iloc[rows], losses, groups, table.declared_bounds)
-    copy._in_own_order = True
+    copy._in_own_order, copy._clusters = True, table.clusters
     return copy
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from riskfront.arrays import Array, BoolArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.losses.columns import Column, Computed
+from riskfront.losses.derived.combined import combined, example_weights
 from riskfront.losses.groups import Groups, as_groups
 from riskfront.losses.sums import Rows, Term
 from riskfront.losses.values import known
@@ -99,7 +100,7 @@ class Sample:
 
     def counts(self, term: Term) -> bool:
         """Whether the sums of a term are whole numbers."""
-        return (self.is_binary(term.loss) or term.above is not None) and not term.squared
+        return (self.is_binary(term.loss) or term.above is not None) and not (term.squared or term.is_combined)
 
     def varies(self, term: Term) -> bool:
         """Whether the condition of a term depends on the setting."""
@@ -108,6 +109,9 @@ class Sample:
     def values(self, term: Term, rows: Rows) -> Array:
         """(rows, stored examples): what is summed."""
         values = self.column(term.loss)[rows]
+        if term.is_combined:
+            weights = None if term.weights is None else self._weights_of_examples(term.weights)
+            values = combined(term, values, lambda name: self.column(name)[rows], weights)
         if term.squared:
             return values.astype(np.float64) ** 2
         return values if term.above is None else values > term.above
@@ -129,6 +133,10 @@ class Sample:
                 f"the condition '{given}' must hold only 0 and 1; got the groups {groups.levels[:5]}."
             )
         return np.asarray([level in (1, True) for level in groups.levels])[groups.codes]
+
+    def _weights_of_examples(self, name: str) -> Array:
+        """(stored examples,): known weights, as for covariate shift."""
+        return example_weights(name, self.groups[known(name, self.groups, "group")])
 
     def weights(self, term: Term) -> Array:
         """(stored examples, groups): how often each stored example counts in each group."""
@@ -162,17 +170,25 @@ class Sample:
 
     def narrowed(self, term: Term, weights: Array) -> tuple[Sample, Array]:
         """What must be summed with these weights, (stored examples, sums): computed losses leave out what has no weight."""
-        needed = {name: column for name, column in self.losses.items() if name in (term.loss, term.given)}
+        needed = self._needed(term)
         used = np.flatnonzero(weights.any(axis=1))
         if len(used) == len(weights) or not all(isinstance(column, Computed) for column in needed.values()):
             return self, weights
         computed = {name: column for name, column in needed.items() if isinstance(column, Computed)}
-        return Sample({name: column.of_examples(used) for name, column in computed.items()}, {}), weights[used]
+        groups = {name: Groups(of.levels, of.codes[used]) for name, of in self._needed_groups(term).items()}
+        return Sample({name: column.of_examples(used) for name, column in computed.items()}, groups), weights[used]
 
     def needed_for(self, term: Term, rows: slice) -> Sample:
         """What another process needs to sum a term for these settings: where their losses are, and no more."""
-        needed = {name: column for name, column in self.losses.items() if name in (term.loss, term.given)}
-        return Sample({name: _rows_of(column, rows) for name, column in needed.items()}, {})
+        losses = {name: _rows_of(column, rows) for name, column in self._needed(term).items()}
+        return Sample(losses, self._needed_groups(term))
+
+    def _needed(self, term: Term) -> dict[str, Array | Column]:
+        return {name: column for name, column in self.losses.items() if name in (*term.losses, term.given)}
+
+    def _needed_groups(self, term: Term) -> dict[str, Groups]:
+        """Groups whose values enter the sums themselves."""
+        return {name: groups for name, groups in self.groups.items() if name == term.weights}
 
 
 def all_examples(losses: Mapping[str, Array | Column], groups: Mapping[str, npt.ArrayLike | Groups]) -> Sample:

@@ -11,6 +11,8 @@ import pandas as pd
 
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.losses.cached_sums import KnownSums
+from riskfront.losses.derived.combined import ratios
+from riskfront.losses.derived.gaps import gap
 from riskfront.losses.references import drop, drops, find_reference, own_term
 from riskfront.losses.sample import Sample
 from riskfront.losses.settings import numbers_of_settings
@@ -41,10 +43,14 @@ class SummedLosses:
         term = Term(term) if isinstance(term, str) else term
         if self.belongs_to_settings(term.loss):
             return numbers_of_settings(self._configs, term.loss, rows)[:, None]
+        if term.is_ratio:
+            return ratios(self.totals(replace(term, at=0.0), rows), self.totals(replace(term, at=1.0), rows))
         return self.totals(term, rows).means()
 
     def totals(self, term: Term, rows: IntArray | None = None) -> Totals:
         """The sums of a term for all settings, or for the given rows."""
+        if term.gap:
+            return gap(self.totals(replace(term, gap=False), rows))
         if term.drop_from is None:
             return self._sums.totals(term, rows)
         own, reference = self._against(term)
@@ -64,6 +70,9 @@ class SummedLosses:
 
     def halves(self, term: Term) -> tuple[Totals, Totals]:
         """The sums of a term for all settings over every other example, and over the rest."""
+        if term.gap:
+            one, other = self.halves(replace(term, gap=False))
+            return gap(one), gap(other)
         if term.drop_from is None:
             return self._sums.halves(term)
         own, reference = self._against(term)
@@ -75,7 +84,7 @@ class SummedLosses:
         """Sum a term of these settings in several parts of one table, from a single read of their losses."""
         if parts[0].belongs_to_settings(term.loss):
             return
-        KnownSums.read_together([part._sums for part in parts], replace(term, drop_from=None), rows)
+        KnownSums.read_together([part._sums for part in parts], replace(term, drop_from=None, gap=False), rows)
 
     def sequences(self, term: Term, rows: IntArray) -> tuple[Array, BoolArray | None, list[BoolArray]]:
         """The losses of some settings one by one, in the order of the examples.

@@ -24,7 +24,12 @@ _EXACT_SINGLE = 1 << 24  # every count below this is exact in single precision
 @dataclass(frozen=True, slots=True)
 class Term:
     """What is averaged (a loss, its square, whether it exceeds ``above``, or its drop from the setting ``drop_from``), and over
-    which examples: in each group, given a condition."""
+    which examples: in each group, given a condition.
+
+    A ratio with the sum of ``over``, each column with its factor, is averaged as loss - at * over; a mean with ``weights`` as
+    weight * (loss - at); what lies ``beyond`` a threshold as the excess over it, or what is missing to it (``lower``). A
+    ``gap`` is the difference between two groups of ``per``.
+    """
 
     loss: str
     per: str | None = None
@@ -32,6 +37,27 @@ class Term:
     above: float | None = None
     drop_from: str | None = None
     squared: bool = False
+    over: tuple[tuple[str, float], ...] = ()
+    at: float = 0.0
+    weights: str | None = None
+    beyond: float | None = None
+    lower: bool = False
+    gap: bool = False
+
+    @property
+    def losses(self) -> list[str]:
+        """Every loss that it is made of."""
+        return list(dict.fromkeys([self.loss, *(name for name, _ in self.over)]))
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether its mean is a mean over a mean, and not a mean over examples."""
+        return bool(self.over) or self.weights is not None
+
+    @property
+    def is_combined(self) -> bool:
+        """Whether its values are no column of the table."""
+        return self.is_ratio or self.beyond is not None
 
 
 @dataclass(frozen=True, slots=True)

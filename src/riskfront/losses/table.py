@@ -19,6 +19,7 @@ from riskfront.identity.array_digest import BLAKE3
 from riskfront.losses.cached_sums import KnownSums
 from riskfront.losses.columns import Bounds, Column, bounds_of, declared_bounds, loss_arrays
 from riskfront.losses.contents import salt_of, shared_examples
+from riskfront.losses.derived.clusters import Clusters
 from riskfront.losses.groups import Groups
 from riskfront.losses.sample import Sample, all_examples
 from riskfront.losses.settings import as_settings
@@ -86,12 +87,13 @@ class LossTable(SummedLosses):
         self._at_once: int | None = None
         self._origin = object()  # the examples of tables with one origin correspond
         self._in_own_order = False
+        self._clusters: str | None = None
 
     def _part(self, sample: Sample) -> LossTable:
         """The same settings on another sample."""
         part = object.__new__(LossTable)
         part._hold(self._configs, sample, self._ranges, self._bounds)
-        part._shared, part._origin = self._shared, self._origin
+        part._shared, part._origin, part._clusters = self._shared, self._origin, self._clusters
         return part
 
     @property
@@ -108,6 +110,11 @@ class LossTable(SummedLosses):
     def configs(self) -> pd.DataFrame:
         """The settings, one row each."""
         return self._configs.copy()
+
+    @property
+    def clusters(self) -> str | None:
+        """What each example is the mean over the rows of, such as "patient"; None where examples are rows."""
+        return self._clusters
 
     @property
     def config_names(self) -> list[str]:
@@ -208,6 +215,23 @@ class LossTable(SummedLosses):
         for table, sums in zip(parts, KnownSums.batch([table._sample for table in parts]), strict=True):
             table._sums = sums
 
+    def by_cluster(self, name: str) -> LossTable:
+        """One averaged row for all rows of each patient, story or prompt, so that examples are independent of each other.
+
+        Limits and objectives then speak of the mean over clusters, each counted once however many rows it has, and 0/1 losses
+        become shares. Do this before any split: rows of one cluster must not be on both sides. Not for rows that are
+        independent anyway: there it only throws examples away.
+
+        Args:
+            name: the group that says which rows belong together. Groups that differ within a cluster are left out.
+        """
+        clusters = Clusters.of(self.group(name))
+        losses = {loss: clusters.means(self.losses(loss)) for loss in self.loss_names}
+        groups = clusters.groups({other: self.group(other) for other in self.group_names if other != name})
+        table = LossTable(self._configs, losses, groups, self._bounds)
+        table._clusters = name
+        return table
+
     def joined_with(self, other: LossTable) -> LossTable:
         """All examples of two parts of one table that share none: its sums are theirs, added up."""
         mine, others = (
@@ -258,13 +282,15 @@ class LossTable(SummedLosses):
         """Write to one Parquet file."""
         losses = {name: self.losses(name) for name in self.loss_names}
         groups = {name: self.group(name) for name in self.group_names}
-        write_parts(TableParts(self._configs, losses, groups, self._bounds), path)
+        write_parts(TableParts(self._configs, losses, groups, self._bounds, self._clusters), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LossTable:
         """Read a file that ``save`` wrote."""
         parts = read_parts(path)
-        return cls(parts.configs, parts.losses, parts.groups, parts.bounds)
+        table = cls(parts.configs, parts.losses, parts.groups, parts.bounds)
+        table._clusters = parts.clusters
+        return table
 
     # ---------------------------------------------------------------- identity
 

@@ -36,6 +36,7 @@ class TableParts:
     losses: Mapping[str, Array]
     groups: Mapping[str, Groups]
     bounds: Mapping[str, Bounds]
+    clusters: str | None = None
 
 
 def write_parts(parts: TableParts, path: str | os.PathLike[str]) -> None:
@@ -44,6 +45,7 @@ def write_parts(parts: TableParts, path: str | os.PathLike[str]) -> None:
         "version": _VERSION,
         "configs": {name: [plain(value) for value in parts.configs[name]] for name in parts.configs},
         "bounds": dict(parts.bounds),
+        "clusters": parts.clusters,
         "groups": {name: _packed(groups) for name, groups in parts.groups.items()},
     }
     n = next(iter(parts.losses.values())).shape[1]
@@ -75,7 +77,7 @@ def read_parts(path: str | os.PathLike[str]) -> TableParts:
         raise StoreError(f"cannot read '{path}': the file is damaged or cut off ({error}).") from None
     groups = {name: _unpacked(packed) for name, packed in described["groups"].items()}
     bounds = {name: (float(low), float(high)) for name, (low, high) in described["bounds"].items()}
-    return TableParts(configs, losses, groups, bounds)
+    return TableParts(configs, losses, groups, bounds, described.get("clusters"))
 
 
 def open_parquet(path: str | os.PathLike[str]) -> pq.ParquetFile:

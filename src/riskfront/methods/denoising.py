@@ -7,7 +7,7 @@ those of the other half better than they do unsmoothed, or they stay as they are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -71,11 +71,10 @@ def _planned(test: LimitTest, opt: LossTable, like: Similarity | None) -> Planne
     scales = _chosen_scales(test, opt, like) if like is not None and opt.n_examples > 3 else (_NO_SCALE,)
     raw = _smoothed(test.limit.term, opt, like, scales)
     squares = None
-    if test.p_value == "betting" and test.limit.drop_from is not None:
+    if test.p_value == "betting" and (test.limit.drop_from is not None or test.limit.gap_per is not None):
         squares = np.full(raw.total.shape, np.inf)  # a square of a drop is no sum of squares: planned by the mean alone
     elif test.p_value == "betting":
-        term = Term(test.limit.loss, test.limit.per, test.limit.given, squared=True)
-        second, at = _smoothed(term, opt, like, scales), test.limit.value
+        second, at = _smoothed(replace(test.limit.term, squared=True), opt, like, scales), test.at
         centred = second.total - 2 * at * raw.total + at**2 * raw.n
         squares = np.maximum(centred, 0.0) / (test.high - test.low) ** 2
     return PlannedLimit(test, test.as_badness(raw, opt.n_examples), squares, scales)

@@ -96,7 +96,7 @@ class LowRiskPath:
         check_fraction(self.opt_fraction)
 
     def plan(self, opt: LossTable, problem: Problem) -> Plan:
-        evidence = Evidence(problem, opt)
+        evidence = Evidence.of_planning(problem, opt)
         grid = _oriented(opt, problem, self.safest)
         target = np.unravel_index(int(np.argmax(grid.rows.ravel() == _constrained_optimum(evidence))), grid.rows.shape)
         origin = (0,) * grid.rows.ndim
@@ -143,7 +143,7 @@ def _oriented(opt: LossTable, problem: Problem, safest: Mapping[str, str] | None
         )
     corners: IntArray = grid.corners()
     rows = corners.ravel()
-    evidence = Evidence(problem, opt)
+    evidence = Evidence.of_planning(problem, opt)
     best = np.lexsort((evidence.excess(rows), evidence.combined(rows)))[0]
     high = np.unravel_index(int(best), corners.shape)
     return grid.starting_at(tuple(bool(end) for end in high))

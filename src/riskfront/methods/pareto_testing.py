@@ -11,6 +11,7 @@ import numpy as np
 from riskfront.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
+from riskfront.evidence.worst_cases import open_thresholds
 from riskfront.losses.table import LossTable
 from riskfront.methods.denoising import PlannedLimit, planned_limits
 from riskfront.methods.plan import Plan, check_fraction
@@ -89,13 +90,15 @@ class ParetoTesting:
         return f"Pareto testing planned {planned}{net}"
 
     def plan(self, opt: LossTable, problem: Problem) -> Plan:
-        evidence = Evidence(problem, opt)
+        evidence = Evidence.of_planning(problem, opt)
         limits = planned_limits(evidence, self.smooth)
         if self.by_p_value and not all(limit.risk_tells_all for limit in limits):
             rows = self._front_of_p_values(evidence, limits)
         else:
             rows = self._front_of_risks(evidence, limits)
-        return Plan(self, opt, rows, FixedSequence(), net=self.net)
+        # a net is cast over all examples: it must not rest on what some of them chose
+        net = 0.0 if open_thresholds(problem) else self.net
+        return Plan(self, opt, rows, FixedSequence(), net=net)
 
     def _front_of_p_values(self, evidence: Evidence, limits: list[PlannedLimit]) -> IntArray:
         p_opt = np.stack([limit.p_values() for limit in limits], axis=1).max(axis=1)

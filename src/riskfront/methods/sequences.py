@@ -43,7 +43,7 @@ class SplitFST:
             raise InvalidInputError(f"spacing must be 'log' or 'linear'; got {self.spacing!r}.")
 
     def plan(self, opt: LossTable, problem: Problem) -> Plan:
-        p_opt = Evidence(problem, opt).p_values(np.arange(opt.n_configs))
+        p_opt = Evidence.of_planning(problem, opt).p_values(np.arange(opt.n_configs))
         nearest = _nearest(p_opt, self._grid())
         _, first = np.unique(nearest, return_index=True)
         return Plan(self, opt, nearest[np.sort(first)], FixedSequence())
@@ -84,7 +84,7 @@ class ConstrainedPath:
         check_fraction(self.opt_fraction)
 
     def plan(self, opt: LossTable, problem: Problem) -> Plan:
-        evidence = Evidence(problem, opt)
+        evidence = Evidence.of_planning(problem, opt)
         excess = evidence.excess()
         feasible = np.flatnonzero(excess < 0)
         values = np.column_stack([excess, evidence.objectives()])[feasible]

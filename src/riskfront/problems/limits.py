@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from riskfront.errors import InvalidInputError
 from riskfront.losses.sums import Term
 from riskfront.losses.values import is_number, known
+from riskfront.problems import targets
 from riskfront.problems.short_repr import short_repr
 from riskfront.statistics import p_values
 
@@ -33,6 +36,22 @@ class Limit:
         given: name of a 0/1 column or group; only examples where it is 1 count (selective risk).
         quantile: q in (0, 1): the q-quantile, not the mean, must be at most ``at_most``. Needs no bounds.
         p_value: one of ``riskfront.statistics.p_values.NAMES``; "auto" is binomial for 0/1 losses and betting for all others.
+        over: name of a loss, several, or several with factors: the limit is then on E[loss] / E[over], the ratio of the two
+            means, such as ``Limit("cost", over="solved", at_most=0.02)``. It is tested as E[loss - limit * over], signed, so
+            both need bounds, and those of ``over`` must not go below 0. Where ``over`` is a 0/1 condition and the loss is 0
+            outside of it, ``given`` says the same and is tested exactly.
+        gap_per: name of a group: no two groups may differ in their mean by more than ``at_most``. Examples of two groups are
+            compared in random pairs, so that the smaller group decides how sure one can be: with many small groups this
+            certifies little. A difference between groups says nothing about how good either is.
+        worst: a share in (0, 1): the mean of the worst cases, the largest losses (with ``at_least`` the smallest), must keep
+            the limit, such as ``Limit("latency", worst=0.05, at_most=300)`` (conditional value at risk). Only ``worst`` of the
+            examples speak of it, so it needs many of them; where a share of bad cases is enough, ``quantile`` is cheaper.
+        threshold: what ``worst`` is tested with. By default it is chosen on the planning examples and written into the
+            certificate. Any number is valid; the best is the value that the worst cases lie beyond.
+        weights: name of a group that holds a number for each example: how much more often such an example will come than it
+            came here (covariate shift, or examples that were sampled with known probabilities). The limit is then on the
+            weighted mean. Weights must be known: the guarantee does not hold for estimated ones, only as far as they are right.
+        largest_weight: the largest that a weight can be. The larger, the more examples it takes.
         padded: test a conditional limit in the paper's padded form (loss alpha for excluded examples, all n kept)
             instead of on the selected examples alone. Valid but far weaker; for comparison.
     """
@@ -46,6 +65,12 @@ class Limit:
     p_value: str = "auto"
     padded: bool = False
     drop_from: str | None = None
+    over: str | Sequence[Any] | Mapping[str, float] = ()
+    gap_per: str | None = None
+    worst: float | None = None
+    threshold: float | None = None
+    weights: str | None = None
+    largest_weight: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, str) or not self.loss:
@@ -59,7 +84,9 @@ class Limit:
         if not is_number(number):
             raise InvalidInputError(f"the limit on '{self.loss}' must be a finite number; got {number!r}.")
         object.__setattr__(self, "at_most" if self.at_most is not None else "at_least", self.value)
+        object.__setattr__(self, "over", targets.as_over(self.over))
         known(self.p_value, p_values.NAMES, "p-value")
+        targets.check(self)
         if self.padded and self.per is None and self.given is None:
             raise InvalidInputError(
                 f"padded=True needs a conditional limit (per or given); the limit on '{self.loss}' has none."
@@ -93,7 +120,7 @@ class Limit:
     def parse(cls, text: str, *, p_value: str = "auto", reference: str | None = None) -> Limit:
         """A limit from a text such as "error <= 0.05", "recall >= 0.9", "error <= 0.15 per label",
         "error <= 0.02 given answered", "q0.95(latency) <= 300", "score drop from full <= 0.02", or, with a ``reference``,
-        "score drop <= 0.02"."""
+        "score drop <= 0.02". ``problems/targets.py`` lists the texts of ratios, gaps, worst cases and weights."""
         match = _LIMIT.match(text)
         try:
             if match is None:
@@ -106,8 +133,9 @@ class Limit:
             ) from None
         upper = match["sign"] in ("<=", "≤")
         loss, drop_from = _loss_and_reference(match["inner"] or match["loss"], reference)
+        asked = targets.parsed_name(loss) if drop_from is None else {"loss": loss}
         return cls(
-            loss,
+            **asked,
             at_most=value if upper else None,
             at_least=None if upper else value,
             per=match["per"],
@@ -116,6 +144,26 @@ class Limit:
             p_value=p_value,
             drop_from=drop_from,
         )
+
+    @classmethod
+    def precision(cls, *, at_least: float, tp: str = "tp", fp: str = "fp", **options: Any) -> Limit:
+        """tp / (tp + fp) of all new examples together; ``tp`` and ``fp`` name columns of counts, or of 0 and 1."""
+        return cls(tp, at_least=at_least, over=(tp, fp), **options)
+
+    @classmethod
+    def recall(cls, *, at_least: float, tp: str = "tp", fn: str = "fn", **options: Any) -> Limit:
+        """tp / (tp + fn) of all new examples together."""
+        return cls(tp, at_least=at_least, over=(tp, fn), **options)
+
+    @classmethod
+    def f_score(
+        cls, *, at_least: float, beta: float = 1.0, tp: str = "tp", fp: str = "fp", fn: str = "fn", **options: Any
+    ) -> Limit:
+        """The F-score of all new examples together, (1 + b^2) tp / ((1 + b^2) tp + b^2 fn + fp), with b = ``beta``."""
+        if not is_number(beta) or beta <= 0:
+            raise InvalidInputError(f"beta must be a number above 0; got {beta!r}.")
+        missed = beta**2 / (1 + beta**2)
+        return cls(tp, at_least=at_least, over={tp: 1.0, fp: round(1 - missed, 12), fn: round(missed, 12)}, **options)
 
     @property
     def value(self) -> float:
@@ -127,7 +175,9 @@ class Limit:
         """What is averaged, in words: "error", "error per label", "error given answered", "share of latency above 300"."""
         if self.drop_from is not None:
             return self._named(f"{self.loss} drop from {self.drop_from}")
-        return self._named(self.loss if self.quantile is None else f"share of {self.loss} above {self.value:.10g}")
+        return self._named(
+            targets.name_of(self) if self.quantile is None else f"share of {self.loss} above {self.value:.10g}"
+        )
 
     def _named(self, name: str) -> str:
         name += f" per {self.per}" if self.per else ""
@@ -150,7 +200,24 @@ class Limit:
     @property
     def term(self) -> Term:
         """What is averaged to test this limit."""
-        return Term(self.loss, self.per, self.given, None if self.quantile is None else self.at_most, self.drop_from)
+        return Term(
+            self.loss,
+            self.per or self.gap_per,
+            self.given,
+            None if self.quantile is None else self.at_most,
+            self.drop_from,
+            over=self.over,  # type: ignore[arg-type]  # made so above
+            at=self.value if self.over or self.weights else 0.0,
+            weights=self.weights,
+            beyond=self.threshold,
+            lower=self.worst is not None and self.at_least is not None,
+            gap=self.gap_per is not None,
+        )
+
+    @property
+    def bounded(self) -> list[str]:
+        """The losses whose bounds the test rests on."""
+        return [] if self.quantile is not None else self.term.losses
 
     @property
     def holds_for_reference(self) -> bool:

@@ -14,12 +14,14 @@ _OBJECTIVE = re.compile(r"^\s*(?P<loss>.+?)(?:\s+per\s+(?P<per>.+?))?(?:\s+given
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A mean loss to make as good as possible: in the worst group of ``per``, over the examples where ``given`` is 1."""
+    """A mean loss to make as good as possible: in the worst group of ``per``, over the examples where ``given`` is 1, with
+    known ``weights``."""
 
     loss: str
     per: str | None = None
     given: str | None = None
     maximize: bool = False
+    weights: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Objective:
@@ -34,11 +36,12 @@ class Objective:
     @property
     def name(self) -> str:
         name = self.loss + (f" per {self.per}" if self.per else "")
-        return name + (f" given {self.given}" if self.given else "")
+        name += f" given {self.given}" if self.given else ""
+        return name + (f" weighted by {self.weights}" if self.weights else "")
 
     def __repr__(self) -> str:
         return short_repr(self)
 
     @property
     def term(self) -> Term:
-        return Term(self.loss, self.per, self.given)
+        return Term(self.loss, self.per, self.given, weights=self.weights)

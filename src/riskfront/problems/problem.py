@@ -12,6 +12,7 @@ from riskfront.losses.table import LossTable
 from riskfront.losses.values import is_number, known
 from riskfront.problems.limits import Limit
 from riskfront.problems.objectives import Objective
+from riskfront.problems.targets import parsed_weights
 
 __all__ = ["Limit", "Objective", "Problem"]
 
@@ -55,6 +56,8 @@ class Problem:
         maximize: names of losses, or objectives, to make large.
         delta: the probability, over the draw of the calibration data, with which some limit may be broken.
         reference: the setting that texts such as "score drop <= 0.02" compare with.
+        weights: a group with the known weight of each example and the largest that a weight can be, as "w <= 10": every limit
+            and every objective is then weighted (see ``Limit.weights``).
         stakes: how the betting test stakes: "target" re-aims after every loss at what is still missing to certify; "fixed" is
             tuned once, as in the first version of riskfront, for comparison and to verify certificates of that time.
     """
@@ -72,6 +75,7 @@ class Problem:
         delta: float = 0.1,
         reference: str | None = None,
         *,
+        weights: str | None = None,
         stakes: str = "target",
     ) -> None:
         listed = [limits] if isinstance(limits, Limit | str) or not isinstance(limits, Iterable) else list(limits)
@@ -81,6 +85,10 @@ class Problem:
             )
         parsed = [Limit.parse(limit, reference=reference) if isinstance(limit, str) else limit for limit in listed]
         objectives = [*_objectives(minimize, maximize=False), *_objectives(maximize, maximize=True)]
+        if weights is not None:
+            name, largest = parsed_weights(weights)
+            parsed = [replace(limit, weights=name, largest_weight=largest) for limit in parsed]
+            objectives = [replace(objective, weights=name) for objective in objectives]
         if not objectives:
             raise InvalidInputError(
                 "a problem must name at least one free objective in minimize or maximize; got none."
@@ -107,7 +115,7 @@ class Problem:
     @property
     def losses(self) -> list[str]:
         """Every column that the problem mentions as a loss."""
-        return list(dict.fromkeys(term.loss for term in self.terms))
+        return list(dict.fromkeys(loss for term in self.terms for loss in term.losses))
 
     @property
     def limit_names(self) -> list[str]:
@@ -134,25 +142,30 @@ class Problem:
         for index, value in enumerate(values):
             upper = limits[index].at_least is None
             limits[index] = replace(limits[index], at_most=value if upper else None, at_least=None if upper else value)
-        return self._with(limits)
+        return self.with_limits(limits)
 
     def using(self, p_value: str) -> Problem:
-        """The same problem with every limit (but those on quantiles) tested by another p-value."""
-        return self._with([limit if limit.quantile else replace(limit, p_value=p_value) for limit in self.limits])
+        """The same problem with every limit (but those on quantiles and on gaps) tested by another p-value."""
+        own = [bool(limit.quantile or limit.gap_per) for limit in self.limits]
+        return self.with_limits(
+            [limit if keep else replace(limit, p_value=p_value) for limit, keep in zip(self.limits, own, strict=True)]
+        )
 
-    def _with(self, limits: Sequence[Limit]) -> Problem:
+    def with_limits(self, limits: Sequence[Limit]) -> Problem:
+        """The same objectives under other limits."""
         small = [objective for objective in self.objectives if not objective.maximize]
         large = [objective for objective in self.objectives if objective.maximize]
         return Problem(limits, small, large, self.delta, stakes=self.stakes)
 
     def check(self, table: LossTable) -> None:
         """Raise a clear error if the problem does not fit the table."""
-        for limit in self.limits:
-            if table.belongs_to_settings(limit.loss):
+        for loss in (loss for limit in self.limits for loss in limit.term.losses):
+            if table.belongs_to_settings(loss):
                 raise InvalidInputError(
-                    f"a limit must be on a loss; '{limit.loss}' is a column of the settings, which needs no test. "
+                    f"a limit must be on a loss; '{loss}' is a column of the settings, which needs no test. "
                     "Keep only the settings you want, with where= or --where, or make it an objective."
                 )
+        for limit in self.limits:
             if limit.drop_from is not None:
                 table.reference(limit.drop_from)
         own = [o.loss for o in self.objectives if table.belongs_to_settings(o.loss)]
@@ -161,9 +174,11 @@ class Problem:
     def check_names(self, losses: Sequence[str], groups: Sequence[str]) -> None:
         """The same for data of which only the names of losses and groups are known."""
         for term in self.terms:
-            known(term.loss, losses, "loss")
-            if term.per is not None:
-                known(term.per, groups, "group")
+            for loss in term.losses:
+                known(loss, losses, "loss")
+            for group in (term.per, term.weights):
+                if group is not None:
+                    known(group, groups, "group")
             if term.given is not None:
                 known(term.given, [*losses, *groups], "condition")
 
@@ -189,7 +204,7 @@ class Problem:
     def __repr__(self) -> str:
         sides = ""
         for side in (False, True):
-            named = [o if o.per or o.given else o.loss for o in self.objectives if o.maximize is side]
+            named = [o if o.per or o.given or o.weights else o.loss for o in self.objectives if o.maximize is side]
             sides += f", {'maximize' if side else 'minimize'}={named!r}" if named else ""
         stakes = "" if self.stakes == "target" else f", stakes={self.stakes!r}"
         return f"Problem({list(self.limits)!r}{sides}, delta={self.delta!r}{stakes})"

@@ -83,8 +83,8 @@ def _named(frame: pd.DataFrame, terms: Sequence[Term], given: Layout) -> Layout:
     """The layout with the columns that the terms mention; every named column must exist."""
     losses, groups = list(given.loss_columns), list(given.group_columns)
     for term in terms:
-        losses.append(term.loss)
-        groups += [term.per] if term.per else []
+        losses += term.losses
+        groups += [name for name in (term.per, term.weights) if name]
     conditions = [term.given for term in terms if term.given]
     asked = [
         *losses,

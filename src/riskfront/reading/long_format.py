@@ -86,7 +86,7 @@ def from_long(
         known(name, list(frame.columns), "column")
     named, terms, filters = layout or Layout(), problem.terms if problem else (), parse_filters(where)
     frame = whole = with_example_key(frame, named.example_column)
-    frame = filtered(frame, filters, [str(name) for term in terms for name in (term.loss, term.given)])
+    frame = filtered(frame, filters, [str(name) for term in terms for name in (*term.losses, term.given)])
     found = detect_layout(frame, terms, named)
     must_be_known_beforehand(whole, filters, str(found.example_column), found.config_columns)
     codes, examples = pd.factorize(frame[found.example_column])

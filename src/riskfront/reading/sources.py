@@ -11,6 +11,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.losses.table import LossTable
 from riskfront.losses.table_file import is_parquet, is_saved_table, open_parquet
 from riskfront.problems.problem import Problem
+from riskfront.reading.column_roles import Layout
 from riskfront.reading.long_format import read_table, table_of
 
 
@@ -25,8 +26,39 @@ Data = LossTable | HoldsTable | str | os.PathLike[str]
 Bounds = Mapping[str, tuple[float, float]]
 
 
-def as_table(data: Data, problem: Problem | None = None, bounds: Bounds | None = None) -> LossTable:
-    """The table itself. Of a long table in a file, the columns that the problem needs, with the bounds that are declared."""
+def as_table(
+    data: Data, problem: Problem | None = None, bounds: Bounds | None = None, clusters: str | None = None
+) -> LossTable:
+    """The table itself, with one row a cluster if some are named. Of a long table in a file, the columns that the problem
+    needs, with the bounds that are declared."""
+    if clusters is not None:
+        return clustered(_rows(data, problem, bounds, (clusters,)), clusters, problem)
+    return _rows(data, problem, bounds)
+
+
+def clustered(table: LossTable, name: str, problem: Problem | None = None) -> LossTable:
+    """One averaged row a cluster, unless that was done before; an error if the problem needs what a mean row has not."""
+    if table.clusters is not None:
+        if table.clusters == name:
+            return table
+        raise InvalidInputError(f"rows must be averaged once; these are means over '{table.clusters}' already.")
+    made = table.by_cluster(name)
+    for term in problem.terms if problem else ():
+        for group in (term.per, term.weights, term.given):
+            if group in table.group_names and group not in made.group_names:
+                raise InvalidInputError(
+                    f"'{group}' must be the same in all rows of a {name} to be spoken of; it differs within some. "
+                    "Keep the rows of one kind, with where= or --where, or take the two as one cluster."
+                )
+        if term.given in table.loss_names:
+            raise InvalidInputError(
+                f"a mean over the rows of a {name} has no condition that differs between them; got given '{term.given}'. "
+                f"Write a ratio: a column that is '{term.loss}' where '{term.given}' holds and else 0, / {term.given}."
+            )
+    return made
+
+
+def _rows(data: Data, problem: Problem | None, bounds: Bounds | None, groups: tuple[str, ...] = ()) -> LossTable:
     if isinstance(data, LossTable):
         if bounds:
             raise InvalidInputError(
@@ -34,7 +66,7 @@ def as_table(data: Data, problem: Problem | None = None, bounds: Bounds | None =
             )
         return data
     if isinstance(data, str | os.PathLike):
-        return read_table(data, problem, bounds=bounds)[0]
+        return read_table(data, problem, Layout(group_columns=groups), bounds=bounds)[0]
     if isinstance(data, HoldsTable) and not isinstance(data, type):
         return table_of(data, bounds=bounds) if bounds else table_of(data)
     raise InvalidInputError(

@@ -74,7 +74,7 @@ def from_wide(
         _one_row_each(frame, known(example_column, list(frame.columns), "column"))
     name = loss or _only_loss(problem, settings)
     terms = problem.terms if problem else []
-    mentioned = [*(term.per for term in terms), *(term.given for term in terms)]
+    mentioned = [name for term in terms for name in (term.per, term.given, term.weights)]
     groups = list(dict.fromkeys([*group_columns, *(column for column in mentioned if column is not None)]))
     for group in groups:
         known(group, list(frame.columns), "column")
@@ -93,7 +93,7 @@ def from_wide(
 def _only_loss(problem: Problem | None, settings: pd.DataFrame | None) -> str:
     """The loss that the problem speaks of; objectives that are columns of the settings are not in the cells."""
     own = [] if settings is None else list(settings.columns)
-    named = list(dict.fromkeys(term.loss for term in problem.terms if term.loss not in own)) if problem else ["score"]
+    named = [loss for loss in problem.losses if loss not in own] if problem else ["score"]
     if len(named) != 1:
         raise InvalidInputError(
             f"the cells of a wide table hold one loss; the problem mentions {', '.join(named) or 'none'}. "

@@ -46,7 +46,7 @@ def limits(certificate: Certificate, rank: int = 1) -> list[Row]:
         rows.append(
             {
                 "what": sentences.limit_name(limit),
-                "group": None if limit.per is None else f"{limit.per} = {setting_value(plain(group))}",
+                "group": sentences.group_name(limit, group),
                 "side": "at most" if limit.at_least is None else "at least",
                 "limit": limit.compared_with,
                 "measured": record["measured"],

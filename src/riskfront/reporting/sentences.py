@@ -159,7 +159,8 @@ def objective_name(objective: Objective) -> str:
     """ "mean cost", "mean cost in the worst label", "mean cost among examples with answered"."""
     where = f" in the worst {objective.per}" if objective.per else ""
     given = f" among examples with {objective.given}" if objective.given else ""
-    return f"mean {objective.loss}{where}{given}"
+    weighted = f" weighted by {objective.weights}" if objective.weights else ""
+    return f"mean {objective.loss}{where}{given}{weighted}"
 
 
 def limit_name(limit: Limit) -> str:
@@ -168,6 +169,13 @@ def limit_name(limit: Limit) -> str:
         return limit.name
     where = (f" per {limit.per}" if limit.per else "") + (f" given {limit.given}" if limit.given else "")
     return f"share of examples with {limit.loss} above {limit.value:g}{where}"
+
+
+def group_name(limit: Limit, group: Any) -> str | None:
+    """Which group, or pair of groups, a measured value speaks of."""
+    if limit.gap_per is not None:
+        return f"{limit.gap_per}: {group}"
+    return None if limit.per is None else f"{limit.per} = {setting_value(plain(group))}"
 
 
 def assumptions(certificate: Certificate) -> list[str]:
@@ -180,7 +188,27 @@ def assumptions(certificate: Certificate) -> list[str]:
         "the runs would certify any setting that breaks a limit. All runs count, also those that certify nothing, so it is not "
         "a share of the certificates issued. It holds for all certified settings together, so choosing among them is free."
     )
-    return [sure, *_ASSUMPTIONS, *_covered(certificate), *_bounded(certificate)]
+    return [sure, *_ASSUMPTIONS, *_covered(certificate), *_bounded(certificate), *_of_targets(certificate)]
+
+
+def _of_targets(certificate: Certificate) -> list[str]:
+    """What limits on more than a mean rest on."""
+    said = []
+    for limit in certificate.problem.limits:
+        if limit.weights is not None:
+            said.append(
+                f"The weights '{limit.weights}' are known, none is above {limit.largest_weight:g} on any example to come, and "
+                "they say how much more often such an example will come than it came here. "
+                "Estimated weights carry no guarantee."
+            )
+        if limit.over:
+            said.append(f"'{limit.name}' is the ratio of two means over all new examples, not a mean of ratios.")
+        if limit.worst is not None and str(limit) in certificate.thresholds:
+            said.append(
+                f"'{limit.name}' was tested with the threshold {number(certificate.thresholds[str(limit)])}, which the "
+                "planning examples chose."
+            )
+    return list(dict.fromkeys(said))
 
 
 def _covered(certificate: Certificate) -> list[str]:

@@ -42,7 +42,7 @@ class PlannedRows:
         bar: ProgressBar,
     ) -> None:
         self._opt, self._configs, self._rows, self._workers, self._bar = plan.opt, configs, rows, workers, bar
-        self._limited = {limit.loss for limit in problem.limits if limit.quantile is None}
+        self._limited = {loss for limit in problem.limits for loss in limit.bounded}
         self._order = [int(row) for row in plan.rows]
         self._position = {row: position for position, row in enumerate(self._order)}
 

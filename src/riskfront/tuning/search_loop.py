@@ -14,6 +14,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.evaluation.evaluation import SKIP_HINT, Bounds, Failures, RowsOf, fill, warn_of
 from riskfront.evaluation.workers import Evaluator
 from riskfront.evidence.evidence import Evidence
+from riskfront.evidence.ranges import tested_range
 from riskfront.losses.table import LossTable
 from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
@@ -135,7 +136,7 @@ def _tell(
     if not configs:
         return
     table = rows.table(configs, bounds=bounds)
-    evidence = Evidence(problem, table)
+    evidence = Evidence.of_planning(problem, table)
     values = np.hstack([evidence.risks(), _finite(evidence.objectives(), problem, table)])
     for config, row in zip(configs, values, strict=True):
         search.tell(config, {name: float(value) for name, value in zip(told_names(problem), row, strict=True)})
@@ -163,10 +164,12 @@ def _target(name: str, limit: Limit, parts: Parts, bounds: Bounds) -> LimitTarge
     Testing examples of a group are taken to be as frequent as planning examples: nothing of them is looked at, not even groups,
     for a plan that depends on how many hard examples were drawn to be tested is no longer independent of the test.
     """
-    low, high = bounds.get(limit.loss, (0.0, 1.0))
-    alpha = (limit.value - low if limit.at_least is None else high - limit.value) / (high - low)
     if limit.quantile is not None:
         alpha = 1 - limit.quantile
+    else:
+        low, high, at = tested_range(limit, lambda name: bounds.get(name, (0.0, 1.0)))
+        upper = limit.at_least is None or limit.worst is not None
+        alpha = (at - low if upper else high - at) / (high - low)
     n_opt, n_test = len(parts.opt.examples), len(parts.test.examples)
     smallest = int(_group_sizes(limit, parts.opt).min())
     return LimitTarget(name, alpha, max(1, smallest), max(1, round(smallest / n_opt * n_test)))
@@ -178,7 +181,8 @@ def _group_sizes(limit: Limit, part: Part) -> IntArray:
     if limit.given is not None and limit.given in part.groups:
         condition = part.groups[limit.given]
         met = np.isin(condition.codes, [i for i, level in enumerate(condition.levels) if level == 1])
-    if limit.per is None or limit.per not in part.groups:
+    name = limit.per or limit.gap_per
+    if name is None or name not in part.groups:
         return np.array([met.sum()])
-    groups = part.groups[limit.per]
+    groups = part.groups[name]
     return np.bincount(groups.codes[met], minlength=len(groups.levels))

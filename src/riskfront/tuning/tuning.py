@@ -19,6 +19,7 @@ from riskfront.errors import EvaluationError, InvalidInputError, SpentExamplesEr
 from riskfront.evaluation.evaluation import Bounds, Failures, GroupsGiven, RowsOf, check_examples, check_on_error
 from riskfront.evaluation.outcome import Losses
 from riskfront.evaluation.workers import Evaluator, Workers
+from riskfront.evidence.ranges import tested_range
 from riskfront.identity.array_digest import fingerprint
 from riskfront.losses.columns import declared_bounds
 from riskfront.losses.table import LossTable
@@ -248,6 +249,9 @@ def _check_bounds(problem: Problem, bounds: Bounds) -> None:
     declared = declared_bounds(bounds, dict.fromkeys(bounds, (np.nan, np.nan)))  # of no losses yet
     for limit in problem.limits:
         low, high = declared.get(limit.loss, (0.0, 1.0))
+        if limit.gap_per is not None or limit.term.is_ratio or limit.worst is not None:
+            tested_range(limit, lambda name: declared.get(name, (0.0, 1.0)))
+            continue
         if limit.quantile is not None or low < limit.value < high:
             continue
         if limit.loss not in declared:

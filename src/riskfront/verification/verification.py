@@ -16,7 +16,7 @@ from riskfront.evaluation.outcome import Outcome
 from riskfront.identity.array_digest import BLAKE3
 from riskfront.losses.table import LossTable
 from riskfront.methods import completed, make_again
-from riskfront.reading.sources import Data, as_table, is_long_file, is_store
+from riskfront.reading.sources import Data, as_table, clustered, is_long_file, is_store
 from riskfront.runtime.progress import ProgressBar
 from riskfront.spaces.space import Config
 from riskfront.stores.store import LossStore
@@ -90,8 +90,10 @@ def _table_then(certificate: Certificate, data: Data) -> LossTable:
     """The table. A store gives the settings that the certificate was made of, in their order then, with its bounds."""
     store = LossStore(data) if isinstance(data, str | os.PathLike) and is_store(data) else data
     if not isinstance(store, LossStore):
-        return as_table(data, certificate.problem, _bounds(certificate) if is_long_file(data) else None)
-    return store.table(certificate.searched, bounds=_bounds(certificate))
+        bounds = _bounds(certificate) if is_long_file(data) else None
+        return as_table(data, certificate.problem, bounds, certificate.clusters)
+    table = store.table(certificate.searched, bounds=_bounds(certificate))
+    return table if certificate.clusters is None else clustered(table, certificate.clusters, certificate.problem)
 
 
 def _bounds(certificate: Certificate) -> dict[str, tuple[float, float]]:

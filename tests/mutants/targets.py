@@ -1,0 +1,78 @@
+"""Faults of limits on more than a mean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from riskfront.evidence import ranges
+from riskfront.evidence.evidence import LimitTest
+from riskfront.losses.derived import combined
+from riskfront.losses.derived.clusters import Clusters
+from riskfront.losses.sample import Sample
+from tests.mutants.mutant import Mutant, everywhere, method
+
+
+def measured_denominator() -> None:
+    """The denominator is taken as known: its mean over the very examples that test."""
+    real = combined.combined
+    everywhere(
+        real,
+        lambda term, values, column, weights: real(
+            term, values, lambda name: column(name).mean(axis=1, keepdims=True), weights
+        ),
+    )
+
+
+def half_the_range() -> None:
+    """The range of a ratio forgets that the denominator may be 0."""
+    real = ranges.tested_range
+
+    def broken(limit: Any, bounds: Any) -> Any:
+        low, high, at = real(limit, bounds)
+        return (low, high / 5, at) if limit.over else (low, high, at)
+
+    everywhere(real, broken)
+
+
+def one_direction() -> None:
+    """Only the first of two groups may not be above the second."""
+    method(
+        LimitTest,
+        "p_values",
+        lambda real: lambda self, *given: real(self, *given)[:, :1] if self.limit.gap_per else real(self, *given),
+    )
+
+
+def share_forgotten() -> None:
+    """The excess over the threshold is compared with the whole way to the limit, not with the share of worst cases."""
+    real = ranges.tested_range
+
+    def broken(limit: Any, bounds: Any) -> Any:
+        low, high, at = real(limit, bounds)
+        return (low, high, 1.5 * at) if limit.worst else (low, high, at)
+
+    everywhere(real, broken)
+
+
+def weights_ignored() -> None:
+    method(Sample, "values", lambda real: lambda self, term, rows: real(self, replace(term, weights=None), rows))
+
+
+def rows_of_a_cluster_count() -> None:
+    """Every row is an example, whatever it belongs to."""
+    Clusters.of = classmethod(
+        lambda cls, groups: cls(np.arange(len(groups.codes)), np.arange(len(groups.codes)))  # type: ignore[assignment]
+    )
+
+
+MUTANTS = [
+    Mutant("ratio: measured denominator taken as known", "targets: ratio", measured_denominator),
+    Mutant("ratio: range too small", "targets: precision", half_the_range),
+    Mutant("gap: one direction only", "targets: gap between groups", one_direction),
+    Mutant("worst cases: share forgotten", "targets: worst cases", share_forgotten),
+    Mutant("weights ignored", "targets: weights", weights_ignored),
+    Mutant("clusters: every row counts", "targets: clusters", rows_of_a_cluster_count),
+]
