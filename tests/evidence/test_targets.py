@@ -80,7 +80,7 @@ def test_a_ratio_is_measured_as_one_and_tested_as_a_signed_mean() -> None:
 def test_a_ratio_in_groups_and_given_a_condition() -> None:
     (test,) = evidence(rf.Limit("cost", over={"solved": 2, "error": 0.5}, at_most=1, per="g", given="known")).tests
     for column, name in enumerate("abc"):
-        kept = (GROUP == name) & (np.arange(N) % 2 == 1)
+        kept = (name == GROUP) & (np.arange(N) % 2 == 1)
         below = (2 * SOLVED + 0.5 * ERROR)[:, kept].mean(axis=1)
         np.testing.assert_allclose(test.measured(TABLE, None)[:, column], COST[:, kept].mean(axis=1) / below)
 

@@ -88,9 +88,9 @@ def name_of(limit: Limit) -> str:
         name = f"worst {100 * limit.worst:.10g} % of {name}"
     if limit.gap_per is not None:
         name += f" gap between {limit.gap_per}"
-    if limit.over:
-        parts = [column if factor == 1 else f"{factor:.10g} {column}" for column, factor in limit.over]
-        name += f" / {parts[0]}" if limit.over[0][1] == 1 and len(parts) == 1 else f" / ({' + '.join(parts)})"
+    if over := limit.term.over:
+        parts = [column if factor == 1 else f"{factor:.10g} {column}" for column, factor in over]
+        name += f" / {parts[0]}" if over[0][1] == 1 and len(parts) == 1 else f" / ({' + '.join(parts)})"
     if limit.weights is not None:
         name += f" weighted by {limit.weights} up to {limit.largest_weight:.10g}"
     return name
