@@ -91,7 +91,7 @@ def _in_parts(misses: Callable[[range], int], size: int = 500) -> Callable[[rang
 
 
 SUITES = [
-    Suite(name, _in_parts(misses), 4000)
+    Suite(name, _in_parts(misses), 20_000)
     for name, misses in {
         "targets: ratio": ratio,
         "targets: precision": precision,
