@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from riskfront.evidence import ranges
 from riskfront.evidence.evidence import LimitTest
 from riskfront.losses.derived import combined
 from riskfront.losses.derived.clusters import Clusters
-from riskfront.losses.sample import Sample
 from tests.mutants.mutant import Mutant, everywhere, method
 
 
@@ -27,12 +25,12 @@ def measured_denominator() -> None:
 
 
 def half_the_range() -> None:
-    """The range of a ratio forgets that the denominator may be 0."""
+    """Losses beyond a fifth of the range are cut off."""
     real = ranges.tested_range
 
     def broken(limit: Any, bounds: Any) -> Any:
         low, high, at = real(limit, bounds)
-        return (low, high / 5, at) if limit.over else (low, high, at)
+        return (low / 5, high, at) if limit.over else (low, high, at)
 
     everywhere(real, broken)
 
@@ -58,7 +56,8 @@ def share_forgotten() -> None:
 
 
 def weights_ignored() -> None:
-    method(Sample, "values", lambda real: lambda self, term, rows: real(self, replace(term, weights=None), rows))
+    """Every example counts as it came."""
+    everywhere(combined.example_weights, lambda name, groups: np.ones(len(groups.codes)))
 
 
 def rows_of_a_cluster_count() -> None:
