@@ -181,6 +181,28 @@ def test_every_p_value_of_what_measures_above_is_one() -> None:
         assert (found.p_values(ROWS)[above] == 1).all()
 
 
+def test_one_group_has_no_gap() -> None:
+    with pytest.raises(rf.InvalidInputError, match="only one"):
+        evidence(
+            "error gap between h <= 0.1",
+            rf.LossTable(TABLE.configs, {"error": ERROR, "cost": COST / 3}, {"h": [1] * N}),
+        )
+
+
+@pytest.mark.parametrize("text", ["cost / solved <= 2", "worst 10 % of cost <= 2", "error gap between g <= 0.3"])
+def test_new_examples_are_checked_in_the_same_way(text: str) -> None:
+    certificate = rf.calibrate(TABLE.subset(np.arange(450)), rf.Problem([text], minimize="error"))
+    new = rf.LossTable(
+        TABLE.configs,
+        {name: TABLE.losses(name)[:, 450:] for name in TABLE.loss_names},
+        {"g": GROUP[450:], "w": WEIGHT[450:]},
+        {"cost": (0, 3)},
+    )
+    found = rf.check(certificate, new)
+    assert found.limits["measured"].notna().all()
+    assert "broken" not in set(found.limits["says"])
+
+
 def test_words() -> None:
     def verdict(text: str) -> str:
         return rf.calibrate(TABLE, rf.Problem([text], minimize="error")).verdict()

@@ -11,7 +11,7 @@ import numpy as np
 
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.evidence.ranges import check_weights, tested_range
+from riskfront.evidence.ranges import check_groups, tested_range
 from riskfront.evidence.worst_cases import measured_worst_cases, with_thresholds
 from riskfront.losses.derived import gaps
 from riskfront.losses.sums import Totals
@@ -102,7 +102,7 @@ class LimitTest:
         if limit.quantile is not None:
             return cls(limit, 0.0, 1.0, 1 - limit.quantile, "binomial", delta, stakes)
         low, high, at = tested_range(limit, table.bounds)
-        check_weights(limit, table)
+        check_groups(limit, table)
         upper = limit.at_least is None or limit.worst is not None
         above = at - low if upper else high - at
         plain = not (limit.padded or limit.drop_from or limit.gap_per or limit.worst or limit.term.is_ratio)

@@ -56,8 +56,10 @@ def _of_ratio(limit: Limit, bounds: BoundsOf) -> Range:
     return low, high, 0.0
 
 
-def check_weights(limit: Limit, table: LossTable) -> None:
-    """Raise an error if an example weighs more than was declared."""
+def check_groups(limit: Limit, table: LossTable) -> None:
+    """Raise an error if there are no two groups to compare, or if an example weighs more than was declared."""
+    if limit.gap_per is not None and len(table.group(limit.gap_per).levels) < 2:
+        raise InvalidInputError(f"'{limit}' compares groups; '{limit.gap_per}' has only one.")
     if limit.weights is None:
         return
     weights = example_weights(str(limit.weights), table.group(str(limit.weights)))

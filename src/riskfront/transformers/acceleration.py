@@ -268,4 +268,4 @@ def check_problem(problem: Problem, grid: Grid | None = None) -> None:
             "such as 'answered >= 0.8'."
         )
     kinds = {name: np.zeros((1, 2), dtype=bool if name in BINARY else np.float32) for name in COLUMNS}
-    Evidence(problem, LossTable([{"tau_layer": 0.0}], kinds, {"label": [0, 1]}, PruningTrace.bounds))
+    Evidence.of_planning(problem, LossTable([{"tau_layer": 0.0}], kinds, {"label": [0, 1]}, PruningTrace.bounds))

@@ -67,7 +67,7 @@ def check(certificate: Certificate, data: Data, *, delta: float | None = None) -
     level = certificate.problem.delta if delta is None else delta
     if not is_number(level) or not 0 < level < 1:
         raise InvalidInputError(f"delta must lie in (0, 1); got {delta!r}.")
-    problem = _at(certificate.problem, level)
+    problem = _at(certificate, level)
     table = as_table(data, problem, clusters=certificate.clusters)
     if certificate.data_sha256 and table.has_fingerprint(certificate.data_sha256):
         raise InvalidInputError(
@@ -88,11 +88,13 @@ def check(certificate: Certificate, data: Data, *, delta: float | None = None) -
     return Check(says, certificate.config, found, own.n_examples, level)
 
 
-def _at(problem: Problem, delta: float) -> Problem:
-    """The same problem with another delta, at which bets are tuned."""
+def _at(certificate: Certificate, delta: float) -> Problem:
+    """The same problem with another delta, at which bets are tuned, and with the thresholds that were chosen then."""
+    problem, chosen = certificate.problem, certificate.thresholds
+    limits = [replace(limit, threshold=chosen.get(str(limit), limit.threshold)) for limit in problem.limits]
     small = [objective for objective in problem.objectives if not objective.maximize]
     large = [objective for objective in problem.objectives if objective.maximize]
-    return Problem(problem.limits, small, large, delta)
+    return Problem(limits, small, large, delta)
 
 
 def _judged(test: LimitTest, table: LossTable, delta: float, several: int) -> list[dict[str, Any]]:
