@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test mutants lint format bench clean
+.PHONY: demo test mutants lint format bench docs docs-serve clean
 
 demo: $(VENV)/base.done
 	$(BIN)/riskfront demo --out-dir demo-output
@@ -29,6 +29,13 @@ format: $(VENV)/dev.done
 bench: $(VENV)/dev.done
 	$(BIN)/python -m benchmarks.speed
 
+# the site, in site/: open site/index.html from the folder; nothing is fetched, warnings are errors
+docs: $(VENV)/dev.done
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(VENV)/dev.done
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -41,4 +48,4 @@ $(VENV)/dev.done: $(VENV)/bin/python pyproject.toml
 	touch $(VENV)/base.done $@
 
 clean:
-	rm -rf $(VENV) demo-output
+	rm -rf $(VENV) demo-output site

@@ -1,7 +1,7 @@
 """riskfront: choose the settings of a machine-learning system with proof."""
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from riskfront import experiment
 from riskfront.calibration.calibration import calibrate, certify, frontier
@@ -37,6 +37,20 @@ from riskfront.reading.long_format import read_table
 from riskfront.reading.wide_format import read_wide
 from riskfront.spaces.space import Choice, Float, Int, Space
 from riskfront.version import __version__
+
+if TYPE_CHECKING:  # what _LATER loads, for type checkers, editors and the reference
+    from riskfront import plots
+    from riskfront.cascades.cascade import Cascade, Router
+    from riskfront.cascades.confidence import LearntConfidence
+    from riskfront.cascades.policy import Policy
+    from riskfront.estimators import RiskControlledClassifier, RiskControlledEstimator
+    from riskfront.evaluation.evaluation import evaluate
+    from riskfront.logs.read_runs import read_runs
+    from riskfront.reporting.page import write_report
+    from riskfront.stores.store import LossStore
+    from riskfront.tuning.tuning import tune
+    from riskfront.verification.check import check
+    from riskfront.verification.verification import verify
 
 __all__ = [
     "SGT",

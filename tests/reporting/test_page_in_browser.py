@@ -250,3 +250,16 @@ def test_large_page_opens_in_two_seconds(chrome: Browser, tmp_path: Path, method
 
 def _settle(chrome: Browser) -> None:
     chrome.js("return Promise.all(Object.values(riskfrontViews).map(view => view.runAsync().then(() => null)))")
+
+
+def test_the_badge_has_the_colour_of_its_verdict(chrome: Browser, written: dict[str, Path]) -> None:
+    """The word "certified" is as green as the line beside it; no other verdict is."""
+    colours = {}
+    for name, page in written.items():
+        chrome.open(page)
+        colours[name] = chrome.js(
+            "return ['.badge', '.verdict'].map(e => getComputedStyle(document.querySelector(e))"
+            "[e == '.badge' ? 'color' : 'borderLeftColor'])"
+        )
+    assert all(badge == line for badge, line in colours.values()), colours
+    assert len({badge for badge, _ in colours.values()}) > 1

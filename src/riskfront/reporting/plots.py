@@ -56,7 +56,8 @@ def plot_tradeoff(
     """All settings in two measures: explored, on the front, tested, certified, chosen.
 
     Args:
-        x, y: names of objectives or limits; by default the first objective and the first limit.
+        x: name of an objective or a limit; by default the first objective.
+        y: the same; by default the first limit.
     """
     data = tradeoff_data(certificate)
     across, upwards = _measure(data, x, 0), _measure(data, y, _first_limit(data))

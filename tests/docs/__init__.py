@@ -1,0 +1,1 @@
+"""README and the pages of the site: what they show is what happens."""

@@ -1,0 +1,107 @@
+"""Runs a page: its Python blocks in one namespace, its riskfront commands in the same folder, as a reader would."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import linecache
+import re
+import types
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import tomllib
+import typer
+
+from riskfront import cli
+from tests.docs.blocks import ROOT, Block, blocks, commands
+from tests.docs.setups import SETUPS
+
+
+def run_page(page: Path, folder: Path) -> Iterator[tuple[Block, str, str]]:
+    """(block, what the page says is printed, what was printed), for each block that says so; ``folder`` is the current one."""
+    SETUPS.get(page.relative_to(ROOT).as_posix(), lambda folder: None)(folder)
+    module = types.ModuleType("__main__")
+    listed = blocks(page)
+    for number, block in enumerate(listed):
+        after = listed[number + 1] if number + 1 < len(listed) else None
+        if block.language == "python":
+            printed = _python(block, f"<{page.name}, block {number + 1}>", module) if block.runs else _compiles(block)
+            if after is not None and after.is_printed:
+                yield after, after.text, printed
+        elif block.language == "console":
+            shown, printed = "", ""
+            for words, output in commands(block):
+                shown += output
+                printed += _command(words, block.runs)
+            if shown.strip() and block.runs:
+                yield block, shown, printed
+
+
+def _python(block: Block, name: str, module: types.ModuleType) -> str:
+    linecache.cache[name] = (len(block.text), None, block.text.splitlines(keepends=True), name)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(compile(block.text, name, "exec"), module.__dict__)
+    return out.getvalue()
+
+
+def _compiles(block: Block) -> str:
+    compile(block.text, "<not run>", "exec")
+    return ""
+
+
+def _command(words: list[str], runs: bool) -> str:
+    if words[0] == "riskfront":
+        return _riskfront(words[1:]) if runs else _parsed(words[1:])
+    _exists(words)
+    return ""
+
+
+def _riskfront(arguments: list[str]) -> str:
+    out, status = io.StringIO(), None
+    with contextlib.redirect_stdout(out), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            cli.main(arguments)
+        except SystemExit as left:
+            status = left.code
+    assert status in (0, 1), f"riskfront {' '.join(arguments)} left with {status}: {out.getvalue()}"
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _parsed(arguments: list[str]) -> str:
+    """Command and options exist and have values of the right kind; nothing is done."""
+    command: click.Command = typer.main.get_command(cli.app)
+    context = click.Context(command)
+    while isinstance(command, click.Group) or hasattr(command, "commands"):
+        command = command.commands[arguments[0]]
+        arguments = arguments[1:]
+    command.make_context(command.name, list(arguments), parent=context)
+    return ""
+
+
+def _exists(words: list[str]) -> None:
+    """Other commands are not run here; what they name exists."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    words = [word for word in words if not re.fullmatch(r"[A-Z_]+=\S*", word)]
+    match words:
+        case ["make", *targets]:
+            missing = [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)]
+        case ["pip", "install", *names]:
+            extras = [e for name in names for found in re.findall(r"riskfront\[(.+)\]", name) for e in found.split(",")]
+            missing = [extra for extra in extras if extra not in project["optional-dependencies"]]
+        case ["python", "-m", name, *_]:
+            missing = [] if importlib.util.find_spec(name) else [name]
+        case ["python" | "sh", script, *_] if script != "-m":
+            missing = [] if (ROOT / script).exists() else [script]
+        case ["cd" | "git", *_]:
+            missing = []
+        case _:
+            missing = [words[0]]
+    assert not missing, f"'{' '.join(words)}' names {missing}, which is not there"
