@@ -245,7 +245,7 @@ SLOW = """
 import os, signal, sys, time
 import numpy as np
 from pathlib import Path
-from riskfront.evaluation import evaluate
+from riskfront.evaluation.evaluation import evaluate
 from riskfront.spaces.space import Float, Space
 
 def losses(config, examples):
@@ -301,7 +301,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from riskfront.stores.store import LossStore
-from riskfront.evaluation import evaluate
+from riskfront.evaluation.evaluation import evaluate
 from riskfront.spaces.space import Float, Space
 import numpy as np
 def losses(config, x):

@@ -39,8 +39,8 @@ def test_false_certificates_are_rarer_than_delta() -> None:
 def test_the_check_catches_a_search_that_saw_the_test_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     split = opt_test_parts.split_examples
 
-    def peeking(n: int, fraction: float, seed: int) -> tuple[IntArray, IntArray]:
-        _, test = split(n, fraction, seed)
+    def peeking(n: int, fraction: float, seed: int, *salt: bytes) -> tuple[IntArray, IntArray]:
+        _, test = split(n, fraction, seed, *salt)
         return test, test
 
     monkeypatch.setattr(opt_test_parts, "split_examples", peeking)

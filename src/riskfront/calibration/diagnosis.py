@@ -11,6 +11,7 @@ from riskfront.calibration.decision import Decision
 from riskfront.evidence.evidence import Evidence, LimitTest
 from riskfront.methods import Plan
 from riskfront.statistics import p_values
+from riskfront.statistics.sample_for_bets import examples_to_win
 
 _MOST_EXAMPLES = 10_000_000
 _MOST_BETS = 1_000_000
@@ -46,9 +47,10 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     at_this_mean = None
     if n and mean < test.alpha:
         sequence = _sequence(test, evidence, row, worst)
-        at_this_mean = p_values.smallest_sample(
-            lambda size: _same(test, mean, sequence, size, level), level, _MOST_BETS
-        )
+        if sequence is not None:
+            at_this_mean = examples_to_win(sequence, test.alpha, level, _MOST_BETS)
+        else:
+            at_this_mean = p_values.smallest_sample(lambda size: _same(test, mean, size), level, _MOST_EXAMPLES)
     found = {
         "limit": str(test.limit),
         "group": group,
@@ -107,10 +109,8 @@ def _share_seen(test: LimitTest, evidence: Evidence, row: IntArray, group: int) 
     return float(evidence.table.totals(test.limit.term, row).n[0, group] / evidence.table.n_examples)
 
 
-def _same(test: LimitTest, mean: float, sequence: FloatArray | None, n: int, level: float) -> float:
+def _same(test: LimitTest, mean: float, n: int) -> float:
     """The p-value of n examples that look like those seen."""
-    if sequence is not None:
-        return float(test.bet(np.resize(sequence, (1, n)), None, level)[0])
     total = np.ceil(mean * n) if test.p_value == "binomial" else mean * n
     return float(p_values.OF_SUMS[test.p_value](total, n, test.alpha))
 
