@@ -156,7 +156,9 @@ def test_the_steps_one_by_one(trained: Path, texts: Path, tmp_path: Path) -> Non
     assert certified.returncode == 0, certified.stderr
     one, other = (rf.Certificate.load(path) for path in (tmp_path / "c.json", trained / "certificate.json"))
     # a table of losses and the texts behind it are split by what they contain, so each by its own draw
-    assert one and other and set(one.config) == set(other.config)
+    assert one
+    assert other
+    assert set(one.config) == set(other.config)
     assert [str(limit) for limit in one.problem.limits] == [str(limit) for limit in other.problem.limits]
 
     tiny.make_frame(30, 25).to_csv(tmp_path / "new.csv", index=False)

@@ -1,7 +1,7 @@
 """How many examples a bet would need: for advice, so to about one in a hundred, and in no time.
 
-The p-values themselves are in betting.py. What is asked here is about examples nobody has seen: those seen so far stand for them,
-over and over.
+The p-values themselves are in betting.py. What is asked here is about examples nobody has seen: those seen so far stand for
+them, over and over.
 """
 
 from __future__ import annotations
