@@ -31,15 +31,17 @@ def examples_to_win(sequence: FloatArray, alpha: float, level: float, most: int 
         return None
     # stakes of sqrt(2 ln(1/level) / (n square)) win ln(1/level) at about this n, never at a small part of it
     guess = 2 * math.log(1 / level) * square / gain**2
-    low, high = int(guess / 8), max(1, int(guess / 2))
+    if guess > 4 * most:
+        return None
+    low, high = int(guess / 8), min(max(1, int(guess / 2)), most)
     while not _wins(gains, alpha, level, high):
-        low, high = high, max(high + 1, int(1.4 * high))
-        if low > most:
+        if high == most:
             return None
+        low, high = high, min(max(high + 1, int(1.4 * high)), most)
     while high - low > max(1, high // _EXACT):
         middle = (low + high) // 2
         low, high = (low, middle) if _wins(gains, alpha, level, middle) else (middle, high)
-    return high if high <= most else None
+    return high
 
 
 def _wins(gains: FloatArray, alpha: float, level: float, n: int) -> bool:
