@@ -48,7 +48,7 @@ def test_public_docstrings() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["calibrate", "verify", "inspect", "trials", "frontier", "report", "tune", "evaluate", "demo"]
+    "command", ["calibrate", "verify", "inspect", "trials", "frontier", "report", "plan", "tune", "evaluate", "demo"]
 )
 def test_help(command: str) -> None:
     out = io.StringIO()

@@ -4,8 +4,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from riskfront import experiment
-from riskfront.calibration.calibration import calibrate, certify, frontier
+from riskfront.calibration.calibration import calibrate, certify
 from riskfront.calibration.certificate import Certificate
+from riskfront.calibration.frontier import frontier
 from riskfront.errors import (
     EvaluationError,
     InvalidInputError,
@@ -94,7 +95,9 @@ __all__ = [
     "check",
     "evaluate",
     "experiment",
+    "forecast",
     "frontier",
+    "plan_sample",
     "plots",
     "read_runs",
     "read_table",
@@ -116,6 +119,8 @@ _LATER = {
     "RiskControlledEstimator": "riskfront.estimators",
     "check": "riskfront.verification.check",
     "evaluate": "riskfront.evaluation.evaluation",
+    "forecast": "riskfront.experiments.sample_planning",
+    "plan_sample": "riskfront.experiments.sample_planning",
     "plots": "riskfront.plots",
     "read_runs": "riskfront.logs.read_runs",
     "tune": "riskfront.tuning.tuning",

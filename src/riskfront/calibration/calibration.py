@@ -1,4 +1,4 @@
-"""calibrate, certify, frontier: from a table and a problem to a certificate."""
+"""calibrate, certify: from a table and a problem to a certificate."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from riskfront.calibration.decision import Decision, decide
 from riskfront.calibration.diagnosis import diagnose
 from riskfront.calibration.looks import ASKED, Look
 from riskfront.calibration.measured import covered_groups, measured_values
+from riskfront.calibration.near_misses import near_misses
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.worst_cases import with_thresholds
@@ -120,7 +121,7 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: Loss
     net = None if everything is None else Evidence(problem, everything)
     decision = decide(plan, evidence, net)
     test.check(decision.rows)  # sums of a store may have been taken in passing, but a guarantee rests on these
-    columns = _setting_columns(test, problem)
+    columns = setting_columns(test, problem)
     return Certificate(
         problem=problem,
         method=plan.method.name,
@@ -132,11 +133,12 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: Loss
         data_sha256="",
         version=__version__,
         setting_columns=columns,
-        path=_path(evidence, decision, columns, net),
+        path=path_frame(evidence, decision, columns, net),
         measured=_by_arm(measured_values, evidence, decision, net),
         groups=covered_groups(evidence),
         explored=_explored(plan, problem, columns),
         diagnosis=None if decision.certified.any() else diagnose(plan, evidence, decision),
+        near_misses=near_misses(evidence, decision) if plan.method.guaranteed else (),
         loss_bounds={loss: test.bounds(loss) for limit in problem.limits for loss in limit.bounded},
         clusters=test.clusters,
         notes=_of_clusters(test.clusters),
@@ -164,44 +166,7 @@ def _what_was_done(plan: Plan, net: Evidence | None) -> dict[str, Any]:
     return parameters(plan.method) | ({"net": 0.0} if getattr(plan.method, "net", 0) and net is None else {})
 
 
-def frontier(
-    table: Data,
-    problem: Problem,
-    alphas: Sequence[float | Sequence[float]],
-    *,
-    method: str | Method = "pareto-testing",
-    seed: int = 0,
-    bounds: Bounds | None = None,
-) -> pd.DataFrame:
-    """The calibrated Pareto frontier: the chosen settings for a whole list of alphas, as one data frame.
-
-    Each alpha goes to the first limit (a tuple: one for each limit). All share one split and its sums. The guarantee holds
-    for an alpha that was fixed before looking; choosing an alpha from the outcome is not covered.
-    """
-    if len(alphas) == 0:
-        raise InvalidInputError("a frontier must have at least one alpha; got none.")
-    table = as_table(table, problem, bounds)
-    planner = settled(make_method(method), table, table.n_examples)
-    count = "n_certified" if planner.guaranteed else "n_picked"
-    opt, test = table.split(planner.opt_fraction, seed=seed)
-    everything = opt.joined_with(test)
-    rows = []
-    for alpha in alphas:
-        stricter = problem.at(alpha)
-        evidence = Evidence(with_thresholds(stricter, opt), test)
-        plan = planner.plan(opt, stricter)
-        net = Evidence(stricter, everything) if plan.net > 0 else None
-        decision = decide(plan, evidence, net)
-        columns = _setting_columns(test, stricter, ("alpha", "n_certified", "n_picked"))
-        frame = _path(evidence, decision, columns, net)
-        frame = frame[frame["chosen"] > 0].sort_values("chosen").drop(columns=["certified", "chosen"])
-        frame.insert(0, "alpha", [alpha] * len(frame))
-        frame.insert(1, count, int(decision.certified.sum()))
-        rows.append(frame if len(frame) else pd.DataFrame({"alpha": [alpha], count: [0]}))
-    return pd.concat(rows, ignore_index=True)
-
-
-def _setting_columns(table: LossTable, problem: Problem, also: Sequence[str] = ()) -> dict[str, str]:
+def setting_columns(table: LossTable, problem: Problem, also: Sequence[str] = ()) -> dict[str, str]:
     """Setting name -> column; a setting with the name of another column is told apart."""
     taken = {
         *problem.limit_names,
@@ -221,7 +186,9 @@ def _setting_columns(table: LossTable, problem: Problem, also: Sequence[str] = (
     return columns
 
 
-def _path(evidence: Evidence, decision: Decision, columns: dict[str, str], net: Evidence | None = None) -> pd.DataFrame:
+def path_frame(
+    evidence: Evidence, decision: Decision, columns: dict[str, str], net: Evidence | None = None
+) -> pd.DataFrame:
     """One row a tested setting. What the net caught is shown as the net saw it, on all examples."""
     rows, caught = decision.rows, decision.by_net
     frame = _settings(evidence.table, rows, columns)

@@ -54,6 +54,8 @@ class Certificate:
         split_by: "contents", or "positions" in certificates of version 0.1: what shuffled the examples beside the seed.
         choice: what was asked of the chosen settings to tell which comes first; "" for the order of the objectives.
         notes: sentences on what the guarantee speaks of, where that is not every new example: what was left out of the data.
+        near_misses: the best setting that was tested and failed although it measures within the limits, if it would have been
+            chosen: which limit stopped it, and about how many testing examples would do. None where it was not looked for.
         thresholds: limit -> the threshold that the planning examples chose for it, for limits on the worst cases.
         clusters: what each example is the mean over the rows of, such as "patient"; None where examples are rows.
         explored: means of every setting on the planning examples; None when the method used none.
@@ -83,6 +85,7 @@ class Certificate:
     notes: Sequence[str] = ()
     choice: str = ""
     split_by: str = "contents"
+    near_misses: Sequence[Mapping[str, Any]] | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
     clusters: str | None = None
 
@@ -215,6 +218,7 @@ class Certificate:
             "notes": list(self.notes),
             "choice": self.choice,
             "split_by": self.split_by,
+            "near_misses": None if self.near_misses is None else [dict(found) for found in self.near_misses],
             "thresholds": dict(self.thresholds),
             "clusters": self.clusters,
         }
@@ -262,6 +266,7 @@ class Certificate:
             notes=tuple(data.get("notes", ())),
             choice=data.get("choice", ""),
             split_by=data.get("split_by", "positions"),
+            near_misses=data.get("near_misses"),
             thresholds=data.get("thresholds", {}),
             clusters=data.get("clusters"),
         )

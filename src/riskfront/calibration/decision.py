@@ -178,6 +178,13 @@ def _until_first_failure(
     return np.concatenate(found)
 
 
+def chosen_of(
+    evidence: Evidence, everything: Evidence | None, rows: IntArray, by_net: BoolArray, combined: FloatArray
+) -> IntArray:
+    """The best of settings that are all certified, by their positions among ``rows``, best first."""
+    return _choose(_Seen(evidence, everything, rows, by_net), combined, np.ones(len(rows), dtype=bool))
+
+
 def _choose(seen: _Seen, combined: FloatArray, certified: BoolArray) -> IntArray:
     """The certified settings that are non-dominated in the free objectives on test data, best first objective first.
 

@@ -33,8 +33,11 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
         np.isnan(decision.levels), np.inf, combined / np.where(decision.levels > 0, decision.levels, np.nan)
     )
     nearest = int(np.nanargmin(reached))
-    level = float(decision.levels[nearest])
-    row = decision.rows[nearest : nearest + 1]
+    return _explained(evidence, decision.rows[nearest : nearest + 1], float(decision.levels[nearest]))
+
+
+def _explained(evidence: Evidence, row: IntArray, level: float) -> dict[str, Any]:
+    """What stood in the way of one tested setting, in numbers and in words."""
     test, worst = _in_the_way(evidence, row, level)
     by_group = test.p_values(evidence.table, row, np.array([level]))[0]
     sums = test.sums(evidence.table, row)

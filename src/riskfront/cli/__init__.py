@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from riskfront.cli import adaptive, cascades, checks, logs, models, reproduce, tables
+from riskfront.cli import adaptive, cascades, checks, logs, models, planning, reproduce, tables
 from riskfront.errors import EvaluationError, RiskfrontError
 from riskfront.version import __version__
 
@@ -48,6 +48,7 @@ for command in (
     tables.trials,
     tables.frontier,
     tables.report,
+    planning.plan,
     models.tune,
     models.evaluate,
     models.demo,

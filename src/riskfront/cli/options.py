@@ -44,6 +44,10 @@ ChooseOption = Annotated[
     ),
 ]
 PValue = Annotated[str, typer.Option("--p-value", help=f"One of: {', '.join(NAMES)}.")]
+Together = Annotated[
+    bool,
+    typer.Option("--together", help="All limits hold together with one confidence: choose among them after looking."),
+]
 Seed = Annotated[int, typer.Option(help="Of the random split into planning and testing examples.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Out = Annotated[Path | None, typer.Option(help="File to write.")]
@@ -127,13 +131,16 @@ class TableOptions(LayoutOptions):
         named = LayoutOptions.layout(self)
         return replace(named, group_columns=(*named.group_columns, *([self.clusters] if self.clusters else [])))
 
+    def declared_bounds(self) -> dict[str, tuple[float, float]]:
+        return parse_bounds(self.bounds)
+
     def read(self, path: str, problem: rf.Problem | None, *, quiet: bool) -> rf.LossTable:
         """The table, with a statement of what was detected."""
         table = self._read(path, problem, quiet=quiet)
         return clustered(table, self.clusters, problem) if self.clusters else table
 
     def _read(self, path: str, problem: rf.Problem | None, *, quiet: bool) -> rf.LossTable:
-        declared, binary = parse_bounds(self.bounds), parse_names(self.binary)
+        declared, binary = self.declared_bounds(), parse_names(self.binary)
         found: Layout | None
         if self.wide:
             table, found = self._read_wide(path, problem, declared, binary)

@@ -27,6 +27,7 @@ from riskfront.cli.options import (
     Seed,
     TableFile,
     TableOptions,
+    Together,
     must_be_writable,
     parse_names,
     parse_number,
@@ -34,6 +35,7 @@ from riskfront.cli.options import (
 )
 from riskfront.methods import METHODS
 from riskfront.reading.sources import is_store, notes_of
+from riskfront.reporting.sentences import frontier_words
 from riskfront.reporting.terminal import make_console, show_frame, show_table
 from riskfront.reporting.trial_table import trial_table, trial_words
 from riskfront.runtime import files
@@ -51,6 +53,7 @@ def calibrate(
     out: Out = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     alphas: Annotated[str, typer.Option(help="Other numbers for the first limit, for the frontier on the page.")] = "",
+    together: Together = False,
     choose: ChooseOption = "",
     as_json: Json = False,
 ) -> int:
@@ -68,7 +71,9 @@ def calibrate(
         certificate.save(out)
     if report is not None:
         others = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
-        frontier = rf.frontier(losses, problem, others, method=method, seed=seed) if others else None
+        frontier = (
+            rf.frontier(losses, problem, others, method=method, seed=seed, simultaneous=together) if others else None
+        )
         rf.write_report(certificate, report, frontier=frontier, command=shlex.join(["riskfront", *sys.argv[1:]]))
     show(certificate, as_json, written=[path for path in (out, report) if path is not None])
     return 0 if certificate and certificate.guaranteed else 1
@@ -205,15 +210,16 @@ def frontier(
     method: MethodName = "pareto-testing",
     p_value: PValue = "auto",
     seed: Seed = 0,
+    together: Together = False,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
-    """The certified settings for a whole list of limits, each by itself."""
+    """The certified settings for a whole list of limits, each by itself or all together."""
     must_be_writable(out, inputs=[table])
     problem = wanted.problem(p_value)
     losses = columns.read(table, problem, quiet=as_json)
     numbers = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
-    found = rf.frontier(losses, problem, numbers, method=method, seed=seed)
+    found = rf.frontier(losses, problem, numbers, method=method, seed=seed, simultaneous=together)
     if out is not None:
         with files.written_whole(out) as temporary:
             found.to_csv(temporary, index=False)
@@ -230,7 +236,7 @@ def frontier(
         }
         shown = found.drop(columns=["p_value", "tested_at"], errors="ignore").rename(columns=words)
         show_frame(console, "Calibrated frontier: the best settings for each limit", shown)
-        console.print("Each row stands by itself: fix the limit before looking, not after.", markup=False)
+        console.print(frontier_words(problem, together=together), markup=False)
     return 0 if "n_certified" in found and (found["n_certified"] > 0).any() else 1  # a method may only pick
 
 

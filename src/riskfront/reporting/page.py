@@ -65,6 +65,7 @@ def report_html(certificate: Certificate, *, frontier: pd.DataFrame | None = Non
         limits=shown,
         more_limits=more,
         what_holds=sentences.what_holds(certificate),
+        near_misses=sentences.near_misses(certificate),
         cloud=cloud,
         symbols=_symbols(cloud),
         zoomed=any(view.near != view.all for view in chart_views.of_tradeoff(cloud)),

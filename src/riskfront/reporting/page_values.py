@@ -222,6 +222,9 @@ def frontier(certificate: Certificate, frame: pd.DataFrame) -> Row:
         tips.append([f"limit {_alpha(alpha)}", *setting, *map(number, row)])
     return {
         "measures": shown,
+        "words": sentences.frontier_words(certificate.problem, together=True)
+        if frame.attrs.get("simultaneous")
+        else "The guarantee holds for each limit by itself: choose one for reasons that lie outside these data.",
         "numeric": numeric,
         "alphas": alphas if numeric else [*map(_alpha, alphas)],
         "values": values,

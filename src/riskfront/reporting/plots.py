@@ -36,6 +36,8 @@ from riskfront.reporting.trial_charts import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from riskfront.experiments.sample_planning import SamplePlan
+
 #: Okabe and Ito: told apart by the colour-blind; lines and marks differ in shape too
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 _LINES = ("-", "--", "-.", ":")
@@ -184,6 +186,18 @@ def plot_cost_curves(results: pd.DataFrame, column: str, *, ax: Axes | None = No
         _name_places(axes, [str(alpha) for alpha in data.alphas])
     axes.set(xlabel="alpha", ylabel=data.column)
     axes.legend(fontsize="small")
+    return axes
+
+
+def plot_sample_plan(plan: SamplePlan, *, ax: Axes | None = None) -> Axes:
+    """The chance of a certificate against the number of examples, with what was asked for."""
+    axes = _axes(ax)
+    axes.plot(plan.curve["examples"], plan.curve["chance"], **_style(0))
+    axes.axhline(plan.chance, **_DASHED)
+    if plan.examples is not None:
+        axes.axvline(plan.examples, label=f"{plan.examples:,} examples", **_DASHED)
+        axes.legend(fontsize="small")
+    axes.set(xlabel="examples, planning and testing", ylabel="chance of a certificate", ylim=(0, 1.02))
     return axes
 
 

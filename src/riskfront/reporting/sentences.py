@@ -9,11 +9,12 @@ from numbers import Real
 from typing import Any
 
 from riskfront.calibration.certificate import Certificate
-from riskfront.calibration.verdict import listed
+from riskfront.calibration.verdict import confidence, listed
 from riskfront.losses.values import plain
 from riskfront.methods import make_method
 from riskfront.problems.limits import Limit
 from riskfront.problems.objectives import Objective
+from riskfront.problems.problem import Problem
 
 #: how each method goes about it, in a sentence
 METHOD_IN_WORDS: Mapping[str, str] = {
@@ -103,6 +104,40 @@ def objectives(certificate: Certificate) -> list[str]:
     best = certificate.chosen.iloc[0]
     parts = [f"a {objective_name(o)} of {number(best[o.name])}" for o in certificate.problem.objectives]
     return [f"The chosen setting has {listed(parts)} as measured on the testing examples."]
+
+
+def near_misses(certificate: Certificate) -> list[str]:
+    """What would have been better and failed by little: for more examples, not for another look at these."""
+    if not certificate or not certificate.near_misses:
+        return []
+    found = certificate.near_misses[0]
+    setting = ", ".join(f"{name} = {setting_value(value)}" for name, value in found["setting"].items())
+    best = certificate.chosen.iloc[0]
+    gains = [f"{name} {number(value)} instead of {number(best[name])}" for name, value in found["objectives"].items()]
+    group = f" in {found['group']}" if found["group"] is not None else ""
+    more = (
+        f"About {number(found['examples_needed'])} testing examples that look like these would let it pass in half of the "
+        "cases; they must be new ones."
+        if found["examples_needed"] is not None
+        else "No number of examples would let it pass if they look like these."
+    )
+    seen = (
+        f"It measures {number(found['measured'])} on {number(found['examples'])} testing examples, with a p-value of "
+        f"{number(found['p_value'])} where at most {number(found['tested_at'])} was needed."
+    )
+    return [
+        f"A near miss: {setting} ({listed(gains or ['no objective'])}) failed '{found['limit']}'{group}. {seen} {more}"
+    ]
+
+
+def frontier_words(problem: Problem, *, together: bool) -> str:
+    """What a list of limits means: each by itself, or all with one confidence."""
+    if not together:
+        return "Each row stands by itself: fix the limit before looking, not after."
+    return (
+        f"All rows hold together with {confidence(problem.delta)} confidence: you may choose the limit after looking. That "
+        "covers these rows; another certificate of the same examples is another statement."
+    )
 
 
 def what_holds(certificate: Certificate) -> str:

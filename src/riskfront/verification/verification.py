@@ -73,6 +73,8 @@ def _numbers(one: Certificate, claimed: Certificate) -> dict[str, Any]:
         said["diagnosis"] = {name: value for name, value in said["diagnosis"].items() if name != "message"}
     if claimed.measured["p_value"].isna().all():
         said["measured"] = {name: value for name, value in said["measured"].items() if name != "p_value"}
+    if claimed.near_misses is None:
+        said.pop("near_misses")
     if not claimed and not claimed.groups:
         said.pop("groups")
     return said
