@@ -10,6 +10,7 @@ import pytest
 import riskfront as rf
 from riskfront.experiments import sample_planning
 from riskfront.experiments.sample_planning import forecast_words
+from riskfront.problems import limits
 from tests.cli.test_cli import riskfront
 
 frontier_module = importlib.import_module("riskfront.calibration.frontier")
@@ -83,7 +84,7 @@ def test_command(tmp_path, monkeypatch) -> None:
     assert riskfront("plan", "--limit", "error <= 0.05").returncode == 2
 
 
-@pytest.mark.parametrize("module", [sample_planning, frontier_module])
+@pytest.mark.parametrize("module", [sample_planning, frontier_module, limits])
 def test_examples_in_docstrings(module: object) -> None:
     found = doctest.testmod(module)  # type: ignore[arg-type]
     assert found.attempted > 0

@@ -59,7 +59,11 @@ class ProblemOptions:
 
     limit: Annotated[
         list[str],
-        typer.Option("--limit", help="'error <= 0.05', 'error <= 0.15 per label', 'error <= 0.02 given answered'."),
+        typer.Option(
+            "--limit",
+            help="'error <= 0.05', 'error <= 0.15 per label', 'error <= 0.02 given answered', "
+            "'cost / solved <= 0.02', 'error gap between country <= 0.05', 'worst 5 % of latency <= 300'.",
+        ),
     ]
     minimize: Goals = field(default_factory=list)
     maximize: Goals = field(default_factory=list)

@@ -54,6 +54,16 @@ class Limit:
         largest_weight: the largest that a weight can be. The larger, the more examples it takes.
         padded: test a conditional limit in the paper's padded form (loss alpha for excluded examples, all n kept)
             instead of on the selected examples alone. Valid but far weaker; for comparison.
+
+    Example:
+        >>> str(Limit("cost", over="solved", at_most=0.02))
+        'cost / solved <= 0.02'
+        >>> Limit.parse("tp / (tp + fp) >= 90 %") == Limit.precision(at_least=0.9)
+        True
+        >>> Limit.parse("worst 5 % of latency <= 300")
+        Limit('latency', at_most=300.0, worst=0.05)
+        >>> Limit.parse("error gap between country <= 0.05")
+        Limit('error', at_most=0.05, gap_per='country')
     """
 
     loss: str
