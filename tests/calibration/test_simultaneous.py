@@ -35,7 +35,7 @@ def test_a_path_waits_at_its_first_failure_and_gets_looser_limits_for_free() -> 
     paths = [np.array([0, 1]), np.array([0, 2]), np.array([0, 1])]
     found, levels = walk(paths, p_value, 0.1, np.zeros((3, 3), dtype=bool))
     # setting 0 fails the loosest limit, until it is seen to keep a tighter one; then everything behind it is tested
-    assert found.tolist() == [[True, True, False], [True, False, False], [True, True, False]]
+    assert found.tolist() == [[True, True, False]] * 3
     assert levels[1] == pytest.approx(0.1)  # the shares of both paths that came to their ends
     assert asked.index((0, 0)) < asked.index((2, 0)) < asked.index((0, 1))
 
