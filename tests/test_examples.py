@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+PAGE = ROOT / "docs" / "gallery.md"
+installed = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="the examples are not part of an installed package")
 
 
 def load(name):
@@ -19,7 +22,7 @@ def load(name):
     return module
 
 
-@pytest.mark.skipif(not EXAMPLES.is_dir(), reason="the examples are not part of an installed package")
+@installed
 def test_a_local_cascade_serves_what_was_certified(capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -36,3 +39,46 @@ def test_a_local_cascade_serves_what_was_certified(capsys):
     )
     assert found["cost of a request"] < 8
     assert "With 90 % confidence, score drop from large (signed) stays at or below 2 %." in capsys.readouterr().out
+
+
+#: what must be true of each example, whatever the last digits are
+TRUE = {
+    "precision_and_recall": lambda found: (
+        found["precision on new images"] > 0.8 and found["recall on new images"] > 0.85
+    ),
+    "selective_classification": lambda found: (
+        found["wrong among answered"] < 0.02 < found["wrong without abstaining"] and found["answered"] > 0.7
+    ),
+    "cascade_of_models": lambda found: found["cost"] < 10,
+    "fair_thresholds": lambda found: (
+        found["turned down in B, certified"] < 0.25 < found["turned down in B, one for all"]
+    ),
+    "early_exit": lambda found: found["trees"] < 100,
+    "llm_router": lambda found: found["cost of the router"] < 0.8 * found["cost of the reference"],
+    "monitoring": lambda found: found["first alarm"] >= found["ageing from week"],
+}
+
+
+@installed
+@pytest.mark.parametrize("name", TRUE)
+def test_the_gallery_shows_what_the_example_prints(name, tmp_path):
+    pytest.importorskip("matplotlib")
+    gallery = load("gallery")
+    printed, found = gallery.run(gallery.load(name), tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 5000
+    assert (PAGE.parent / "assets" / "gallery" / f"{name}.png").is_file()
+    assert TRUE[name](found), found
+    assert printed.rstrip() in PAGE.read_text(encoding="utf-8"), f"run python examples/gallery.py; printed:\n{printed}"
+
+
+def test_every_example_is_in_the_gallery():
+    assert set(load("gallery").EXAMPLES) == set(TRUE)
+
+
+@installed
+def test_the_router_on_tables_of_ones_own(tmp_path):
+    router = load("llm_router")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = router.main(tmp_path / "picture.png", router.generated(tmp_path, n=1500), "large")
+    assert found["certified"]
