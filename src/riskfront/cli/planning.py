@@ -9,7 +9,7 @@ import typer
 
 import riskfront as rf
 from riskfront.cli.groups import grouped
-from riskfront.cli.options import Json, MethodName, ProblemOptions, TableOptions, parse_names, parse_number
+from riskfront.cli.options import Json, MethodOptions, ProblemOptions, TableOptions, parse_names, parse_number
 from riskfront.errors import InvalidInputError
 from riskfront.experiments.sample_planning import forecast_words
 from riskfront.reporting.terminal import make_console, show_frame
@@ -19,6 +19,7 @@ from riskfront.reporting.terminal import make_console, show_frame
 def plan(
     wanted: ProblemOptions,
     columns: TableOptions,
+    by: MethodOptions,
     pilot: Annotated[str | None, typer.Argument(help="A pilot table, to see what more examples would bring.")] = None,
     expect: Annotated[list[str] | None, typer.Option(help="What a good setting should show: 'error=0.03'.")] = None,
     settings_count: Annotated[int, typer.Option("--choices", help="How many settings there are to choose from.")] = 100,
@@ -26,7 +27,6 @@ def plan(
     spread: Annotated[list[str] | None, typer.Option(help="Standard deviation of an outcome: 'cost=0.2'.")] = None,
     share: Annotated[list[str] | None, typer.Option(help="Share of examples a limit speaks of: 'error=0.2'.")] = None,
     factors: Annotated[str, typer.Option(help="Multiples of the pilot's examples, separated by commas.")] = "1,2,10",
-    method: MethodName = "pareto-testing",
     as_json: Json = False,
 ) -> int:
     """How many examples do these limits need?"""
@@ -34,7 +34,7 @@ def plan(
         problem = wanted.problem()
         table = columns.read(pilot, problem, quiet=as_json)
         multiples = [parse_number(factor, "--factors") for factor in parse_names(factors)]
-        found = rf.forecast(table, problem, factors=multiples, method=method)
+        found = rf.forecast(table, problem, factors=multiples, method=by.made())
         if as_json:
             print(found.to_json(orient="records"))
             return 0

@@ -21,6 +21,7 @@ import pandas as pd
 from riskfront.errors import InvalidInputError
 from riskfront.experiments.repeated_splits import run
 from riskfront.losses.values import is_number, whole_number
+from riskfront.methods import Method
 from riskfront.methods.shares import net_share, planning_share
 from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
@@ -121,7 +122,7 @@ def forecast(
     problem: Problem,
     *,
     factors: Sequence[float] = (1, 2, 10),
-    method: str = "pareto-testing",
+    method: str | Method = "pareto-testing",
     trials: int = 40,
     seed: int = 0,
 ) -> pd.DataFrame:
