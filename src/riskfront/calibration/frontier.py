@@ -8,11 +8,12 @@ import pandas as pd
 
 from riskfront.calibration.calibration import path_frame, setting_columns
 from riskfront.calibration.decision import Decision, decide
+from riskfront.calibration.looks import ASKED, Look
 from riskfront.calibration.simultaneous import decide_together
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.worst_cases import with_thresholds
-from riskfront.methods import Method, make_method, settled
+from riskfront.methods import Method, make_method, parameters, settled
 from riskfront.problems.problem import Problem
 from riskfront.reading.sources import Bounds, Data, as_table
 
@@ -72,6 +73,8 @@ def frontier(
     count = "n_certified" if planner.guaranteed else "n_picked"
     frame = pd.concat([_rows(*one, count) for one in decided], ignore_index=True)
     frame.attrs[TOGETHER] = simultaneous
+    for one in stricter:  # each is a question that these examples have answered
+        ASKED.before(table.fingerprint, Look.of(one, planner.name, parameters(planner), seed, f"seed {seed}"))
     return frame
 
 

@@ -25,7 +25,10 @@ def plan(
     settings_count: Annotated[int, typer.Option("--choices", help="How many settings there are to choose from.")] = 100,
     chance: Annotated[float, typer.Option(help="How likely such a setting shall be certified.")] = 0.8,
     spread: Annotated[list[str] | None, typer.Option(help="Standard deviation of an outcome: 'cost=0.2'.")] = None,
-    share: Annotated[list[str] | None, typer.Option(help="Share of examples a limit speaks of: 'error=0.2'.")] = None,
+    share: Annotated[
+        list[str] | None,
+        typer.Option(help="Share of examples a limit speaks of, of the rarest group: 'error=0.2'."),
+    ] = None,
     factors: Annotated[str, typer.Option(help="Multiples of the pilot's examples, separated by commas.")] = "1,2,10",
     as_json: Json = False,
 ) -> int:
