@@ -136,7 +136,9 @@ def measure(world: World, n: int, trials: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _row(name: str, excess: pd.Series | np.ndarray, violated: pd.Series | np.ndarray, none: object) -> dict[str, object]:
+def _row(
+    name: str, excess: pd.Series | np.ndarray, violated: pd.Series | np.ndarray, none: object
+) -> dict[str, object]:
     excess = np.asarray(excess, dtype=float)
     return {
         "method": name,
@@ -152,9 +154,11 @@ def as_markdown(frame: pd.DataFrame, command: str) -> str:
     lines = [
         f"Made by `{command}`.",
         "",
-        f"Missed labels at most {ALPHA:g}, delta {DELTA:g}, {len(THRESHOLDS)} thresholds from the declared safest end. In each "
-        "cell: mean true size of the sets over that of the best threshold that truly holds (standard error), and the share of "
-        f"draws whose threshold breaks the limit. {frame['trials'].iloc[0]} draws.",
+        (
+            f"Missed labels at most {ALPHA:g}, delta {DELTA:g}, {len(THRESHOLDS)} thresholds from the declared safest end. In each "
+            "cell: mean true size of the sets over that of the best threshold that truly holds (standard error), and the share of "
+            f"draws whose threshold breaks the limit. {frame['trials'].iloc[0]} draws."
+        ),
     ]
     for world, part in frame.groupby("world", sort=False):
         lines += ["", f"## {world}", "", "| | " + " | ".join(f"n = {n:,}" for n in part["n"].unique()) + " |"]

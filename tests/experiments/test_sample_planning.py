@@ -82,6 +82,14 @@ def test_hardly_any_room_is_not_called_none() -> None:
     assert "more than a million million" in str(rf.plan_sample("error <= 0.05", 0.05 - 1e-9))
 
 
+def test_an_ordered_knob_plans_on_no_examples() -> None:
+    split, whole = (rf.plan_sample("error <= 0.05", 0.03, method=m) for m in ("pareto-testing", "ordered-knob"))
+    assert whole.testing == whole.examples < split.examples
+    assert whole.examples == pytest.approx(split.testing, rel=0.15)
+    with pytest.raises(rf.InvalidInputError, match="forecast"):
+        rf.plan_sample("error <= 0.05", 0.03, method="holm")
+
+
 def test_every_group_must_pass() -> None:
     """Two groups of one size have two chances to fail; the share of one of them alone forgets that."""
     asked = "error <= 0.1 per label"
@@ -127,6 +135,8 @@ def test_command(tmp_path, monkeypatch) -> None:
     done = riskfront("plan", "pilot.parquet", "--limit", "error <= 0.1", "--minimize", "cost", "--factors", "1,2")
     assert "600 examples certify something" in " ".join(done.stdout.split()), done.stderr
     assert riskfront("plan", "--limit", "error <= 0.05").returncode == 2
+    both = riskfront("plan", "pilot.parquet", "--limit", "error <= 0.1", "--minimize", "cost", "--expect", "error=0.03")
+    assert (both.returncode, "a pilot table shows what to expect" in both.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("module", [sample_planning, frontier_module, limits])

@@ -21,6 +21,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.worst_cases import with_thresholds
 from riskfront.losses.contents import content_digests, contents_digest, laid_out, own_order
+from riskfront.losses.sums import SINGLE_THREADED
 from riskfront.losses.table import LossTable
 from riskfront.methods import Method, Plan, make_method, parameters, settled
 from riskfront.problems.limits import Limit
@@ -65,7 +66,7 @@ def split_and_test(
     table: LossTable, problem: Problem, method: Method, seed: int, split_by: str = "contents"
 ) -> Certificate:
     """What ``calibrate`` does; certificates of version 0.1 split by "positions"."""
-    with ThreadPoolExecutor(max_workers=1) as aside:
+    with ThreadPoolExecutor(max_workers=1) as aside, SINGLE_THREADED:
         if not table.is_lazy:  # a digest of all losses takes as long as all the rest: on another core, meanwhile
             aside.submit(lambda: table.fingerprint)
         opt, test = table.split(method.opt_fraction, seed=seed, by_contents=split_by == "contents")

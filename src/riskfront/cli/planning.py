@@ -34,6 +34,9 @@ def plan(
 ) -> int:
     """How many examples do these limits need?"""
     if pilot is not None:
+        given = [name for name, value in (("--expect", expect), ("--spread", spread), ("--share", share)) if value]
+        if given:
+            raise InvalidInputError(f"a pilot table shows what to expect; got {', '.join(given)} too. Leave one out.")
         problem = wanted.problem()
         table = columns.read(pilot, problem, quiet=as_json)
         multiples = [parse_number(factor, "--factors") for factor in parse_names(factors)]
@@ -57,6 +60,7 @@ def plan(
         spread=_numbers(spread or [], "--spread"),
         shares=_numbers(share or [], "--share"),
         bounds=columns.declared_bounds(),
+        method=by.made(),
     )
     if as_json:
         print(json.dumps({"examples": made.examples, "testing": made.testing, "curve": made.curve.to_dict("records")}))

@@ -10,7 +10,7 @@ pilot measured as the truth. Of many settings on few pilot examples some are luc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.experiments.expectations import Expectation, Expected, Shares, expectations
 from riskfront.experiments.repeated_splits import run
 from riskfront.losses.values import is_number, whole_number
-from riskfront.methods import Method
+from riskfront.methods import Method, OrderedKnob, ParetoTesting
 from riskfront.methods.shares import net_share, planning_share
 from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
@@ -73,6 +73,7 @@ def plan_sample(
     spread: Expected | None = None,
     shares: Shares | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
+    method: str | Method = "pareto-testing",
 ) -> SamplePlan:
     """How many labelled examples it takes to certify a setting with risks such as you expect.
 
@@ -87,6 +88,7 @@ def plan_sample(
         shares: the share of the examples that a limit speaks of, for ``given``; for ``per`` that of the rarest group or, to
             count the chance that every group passes, of all of them: {"error": [0.6, 0.3, 0.1]}.
         bounds: the ranges of losses outside (0, 1).
+        method: "pareto-testing", or "ordered-knob", which needs no planning examples.
 
     Not for ratios, gaps and worst cases: their spread is best seen in a pilot table (``forecast``).
 
@@ -102,9 +104,10 @@ def plan_sample(
         raise InvalidInputError(f"chance must lie in (0, 1); got {chance!r}.")
     m = whole_number("settings", settings, 1)
     tests = expectations(known.limits, expected, spread, shares, bounds or {})
-    certain = partial(_chance, tests, m, known.delta)
+    parts = _parts(method)
+    certain = partial(_chance, tests, m, known.delta, parts)
     examples = _smallest(certain, chance) if all(test.keeps for test in tests) else None
-    level = known.delta * (1 - net_share(examples or 1000, m))
+    level = known.delta * (1 - parts(examples or 1000, m)[1])
     needed = [test.needed(level, chance) for test in tests]
     about = pd.DataFrame(
         {
@@ -116,7 +119,7 @@ def plan_sample(
     )
     sizes = sorted({max(1, round(factor * (examples or 1000))) for factor in _CURVE})
     curve = pd.DataFrame({"examples": sizes, "chance": [certain(n) for n in sizes]})
-    testing = None if examples is None else examples - round(planning_share(examples, m) * examples)
+    testing = None if examples is None else parts(examples, m)[0]
     return SamplePlan(examples, testing, float(chance), about, curve)
 
 
@@ -170,10 +173,26 @@ def forecast_words(found: pd.DataFrame, problem: Problem) -> str:
     return "; ".join(parts) + ". This takes what the pilot measured as the truth: read it as what can be hoped for."
 
 
-def _chance(tests: Sequence[Expectation], settings: int, delta: float, examples: int) -> float:
+#: (examples, settings) -> how many of the examples test, and the net's share of delta
+_Parts = Callable[[int, int], tuple[int, float]]
+
+
+def _parts(method: str | Method) -> _Parts:
+    """How a method divides examples and delta."""
+    name = method if isinstance(method, str) else method.name
+    if name == OrderedKnob.name:
+        return lambda examples, settings: (examples, 0.0)
+    if name != ParetoTesting.name:
+        raise InvalidInputError(
+            f"a plan can be made for {ParetoTesting.name} and {OrderedKnob.name}; got '{name}'. For other methods use a pilot "
+            "table, forecast(table, problem, method=...)."
+        )
+    return lambda n, settings: (n - round(planning_share(n, settings) * n), net_share(n, settings))
+
+
+def _chance(tests: Sequence[Expectation], settings: int, delta: float, parts: _Parts, examples: int) -> float:
     """The probability that the path, on testing examples, or the net, on all, certifies a setting with these risks."""
-    net = net_share(examples, settings)
-    testing = examples - round(planning_share(examples, settings) * examples)
+    testing, net = parts(examples, settings)
     on_path = np.prod([test.chance(testing, (1 - net) * delta) for test in tests])
     in_net = np.prod([test.chance(examples, net * delta / settings) for test in tests]) if net else 0.0
     return float(max(on_path, in_net))

@@ -15,7 +15,9 @@ from riskfront.statistics.binomial import special_functions
 
 _PRICE_OF_BETTING = 1.08  # examples of a bet for one of a test that knows the spread
 _PRICE_OF_LEARNING = 1.15  # what it takes to learn the spread, the more the further the limit is below 1
-_PRICE_OF_CERTAINTY = 0.35  # examples more where losses hardly vary: then a bet that knows so little is still far too careful
+_PRICE_OF_CERTAINTY = (
+    0.35  # examples more where losses hardly vary: then a bet that knows so little is still far too careful
+)
 _MOST = 1 << 40
 
 
