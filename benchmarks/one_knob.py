@@ -155,9 +155,9 @@ def as_markdown(frame: pd.DataFrame, command: str) -> str:
         f"Made by `{command}`.",
         "",
         (
-            f"Missed labels at most {ALPHA:g}, delta {DELTA:g}, {len(THRESHOLDS)} thresholds from the declared safest end. In each "
-            "cell: mean true size of the sets over that of the best threshold that truly holds (standard error), and the share of "
-            f"draws whose threshold breaks the limit. {frame['trials'].iloc[0]} draws."
+            f"Missed labels at most {ALPHA:g}, delta {DELTA:g}, {len(THRESHOLDS)} thresholds from the declared safest end. In "
+            "each cell: mean true size of the sets over that of the best threshold that truly holds (standard error), and the "
+            f"share of draws whose threshold breaks the limit. {frame['trials'].iloc[0]} draws."
         ),
     ]
     for world, part in frame.groupby("world", sort=False):
