@@ -14,12 +14,13 @@ from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.decision import Decision, decide
 from riskfront.calibration.diagnosis import diagnose
 from riskfront.calibration.looks import ASKED, Look
+from riskfront.calibration.made_of import made_of
 from riskfront.calibration.measured import covered_groups, measured_values
 from riskfront.calibration.near_misses import near_misses
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.worst_cases import with_thresholds
-from riskfront.losses.contents import content_digests, contents_digest, laid_out, own_order
+from riskfront.losses.contents import content_digests, contents_digest, laid_out, own_order, refuse_repeats
 from riskfront.losses.table import LossTable
 from riskfront.methods import Method, Plan, make_method, parameters, settled
 from riskfront.problems.limits import Limit
@@ -53,6 +54,7 @@ def calibrate(
     """
     notes = notes_of(table)
     table = as_table(table, problem, bounds, clusters)
+    refuse_repeats(table)
     chosen = settled(make_method(method), table, table.n_examples)
     found = split_and_test(table, problem, chosen, seed)
     return replace(
@@ -70,14 +72,15 @@ def split_and_test(
     plan = method.plan(opt, problem)
     everything = opt.joined_with(test) if plan.net > 0 else None
     found = _certificate(plan, test, problem, everything)
-    return replace(found, seed=seed, data_sha256=table.fingerprint, split_by=split_by)
+    known_by = made_of(found, table)
+    return replace(found, seed=seed, data_sha256=table.fingerprint, split_by=split_by, made_of=known_by)
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
     """Test the settings of a plan on examples that had no part in making it.
 
     The order of the examples does not matter: those that ``table.split`` did not put into random order are put into one that
-    rests on their contents and on nothing else.
+    rests on their contents and on nothing else. Certify once: the certificate lists what else this process asked of them.
 
     Args:
         plan: from ``method.plan(opt, problem)``.
@@ -92,13 +95,24 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
         )
     if test.n_examples == 0:
         raise InvalidInputError("testing needs at least one example; the test part has none.")
-    if plan.method.opt_fraction > 0 and test.at_once is None and test.shares_examples(plan.opt):
+    refuse_repeats(test)
+    limited = {loss for limit in problem.limits for loss in limit.term.losses}
+    if plan.method.opt_fraction > 0 and test.at_once is None and test.shares_examples(plan.opt, limited):
         raise InvalidInputError(
             "the testing examples must have had no part in the plan; some of them are planning examples too, or have the very "
             "same losses and groups. Split one table: opt, test = table.split(method.opt_fraction)."
         )
     if test.at_once is not None:  # evaluated on demand: what no test needed stays unevaluated
-        return _certificate(plan, test, problem)
+        certificate = _certificate(plan, test, problem)
+        return replace(certificate, made_of=made_of(certificate, test))
+    certificate = _on_all_at_once(plan, test, problem)
+    look = Look.of(problem, plan.method.name, certificate.parameters, plan.configs(), f"a plan of {len(plan)} settings")
+    earlier = ASKED.before(certificate.data_sha256, look)
+    return replace(certificate, earlier_looks=earlier, made_of=made_of(certificate, test))
+
+
+def _on_all_at_once(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
+    """Test a plan on a table that is there already, in an order of riskfront's own."""
     if test.in_own_order or len(plan) == 0:
         return replace(_certificate(plan, test, problem), data_sha256=test.sha256)
     problem.check(test)

@@ -58,6 +58,7 @@ class Certificate:
             chosen: which limit stopped it, and about how many testing examples would do. None where it was not looked for.
         thresholds: limit -> the threshold that the planning examples chose for it, for limits on the worst cases.
         clusters: what each example is the mean over the rows of, such as "patient"; None where examples are rows.
+        made_of: for each chosen setting a few contents of the examples, by which ``check`` knows them again.
         explored: means of every setting on the planning examples; None when the method used none.
         diagnosis: why nothing was certified and what would help; None when something was.
         earlier_looks: other questions that the same testing examples had answered before, as far as is known. To choose among
@@ -88,6 +89,7 @@ class Certificate:
     near_misses: Sequence[Mapping[str, Any]] | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
     clusters: str | None = None
+    made_of: Mapping[str, Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.path["certified"].any())
@@ -221,6 +223,7 @@ class Certificate:
             "near_misses": None if self.near_misses is None else [dict(found) for found in self.near_misses],
             "thresholds": dict(self.thresholds),
             "clusters": self.clusters,
+            "made_of": dict(self.made_of),
         }
 
     @classmethod
@@ -269,6 +272,7 @@ class Certificate:
             near_misses=data.get("near_misses"),
             thresholds=data.get("thresholds", {}),
             clusters=data.get("clusters"),
+            made_of=data.get("made_of", {}),
         )
 
     @property
