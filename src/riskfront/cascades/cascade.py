@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -77,7 +78,7 @@ class Cascade:
         share = aside if aside is not None else _SHARE_LEARNT if learnt else _SHARE
         self._check_confidence(runs, confidence)
         if learnt or isinstance(thresholds, int):
-            kept_aside, rest = split_examples(runs.n_examples, share, seed)
+            kept_aside, rest = split_examples(runs.n_examples, share, seed, _salt(runs, self._logged))
             learning, self.runs = runs.at(np.sort(kept_aside)), runs.at(np.sort(rest))
             self.n_aside = learning.n_examples
         else:
@@ -226,6 +227,13 @@ class Router(Cascade):
 
     def _calls(self) -> CascadeColumn:
         return self._column(np.ones((len(self.runs), self.runs.n_examples)))
+
+
+def _salt(runs: Runs, columns: Sequence[str]) -> bytes:
+    """A digest of what was logged: with a seed alone the same positions would be set aside in every file, and files may be
+    sorted by outcome, which leaves no random draw for the test."""
+    order = sorted(range(len(runs)), key=runs.names.__getitem__)
+    return hashlib.sha256(b"".join(runs.value(name)[order].astype("<f8").tobytes() for name in columns)).digest()
 
 
 def _same_for_all(values: FloatArray) -> bool:
