@@ -75,6 +75,8 @@ def _numbers(one: Certificate, claimed: Certificate) -> dict[str, Any]:
         said["measured"] = {name: value for name, value in said["measured"].items() if name != "p_value"}
     if claimed.near_misses is None:
         said.pop("near_misses")
+    if claimed.seed is None:  # of tune or certify: the split is in the data
+        said.pop("split_by")
     if not claimed.made_of:  # of an earlier version
         said.pop("made_of")
     if not claimed and not claimed.groups:
