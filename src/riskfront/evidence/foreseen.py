@@ -35,7 +35,7 @@ class Foreseen(Evidence):
 def foresee(evidences: Sequence[Evidence], rows: Sequence[IntArray], aims: Sequence[float]) -> list[Evidence]:
     """The same evidences, which know the p-values of these settings at these levels, one of each for an evidence.
 
-    All speak of one table, under problems that differ in the numbers of their limits only; without bets there is nothing to gain.
+    All speak of one table, under problems that differ in the numbers of their limits only; without bets nothing is gained.
     """
     if len(evidences) < 2 or not evidences[0].bets or evidences[0].table.is_lazy:
         return list(evidences)

@@ -24,7 +24,7 @@ from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.foreseen import foresee
 from riskfront.evidence.worst_cases import with_thresholds
 from riskfront.experiments.intervals import wilson
-from riskfront.experiments.verdicts import by_held_out, by_population
+from riskfront.experiments.verdicts import by_held_out, by_population, true_value
 from riskfront.losses.splits import split_examples
 from riskfront.losses.sums import SINGLE_THREADED
 from riskfront.losses.table import LossTable
@@ -226,7 +226,7 @@ def _judged(decision: Decision, judge: Evidence, held_out: bool) -> dict[str, An
         names = [*judge.problem.limit_names, *(objective.name for objective in judge.problem.objectives)]
         return found | dict.fromkeys(names, np.nan)
     for name, test in zip(judge.problem.limit_names, judge.tests, strict=True):
-        found[name] = float(test.worst_measured(judge.table, best)[0])
+        found[name] = float(true_value(test, judge.table, best)[0])
     for objective, value in zip(judge.problem.objectives, judge.objectives(best)[0], strict=True):
         found[objective.name] = float(-value if objective.maximize else value) if np.isfinite(value) else np.nan
     return found
