@@ -76,19 +76,36 @@ def reproduce(
         trials: instead of the description's.
     """
     experiment = EXPERIMENTS[known(name, EXPERIMENTS, "experiment")]
-    kind, target, summaries = KINDS[experiment.kind], Path(out), []
-    found = find_tables(tables, experiment.data)
-    target.mkdir(parents=True, exist_ok=True)
-    for stored in found:
+    target, summaries = Path(out), []
+    for stored in find_tables(tables, experiment.data):
         say(f"{name} on {stored.title} ...")
-        table = prepared(experiment, stored)
-        results = kind.measure(experiment, stored.data, table, more=methods, trials=trials, seed=seed)
-        means = kind.summary(experiment, table, results)
-        about = {"data": stored.data, "variant": stored.variant, "exits": stored.exits}
-        size = {"settings": table.n_configs, "rows": table.n_examples}
-        summaries.append(pd.concat([pd.DataFrame([about | size] * len(means)), means], axis=1))
-        figure = kind.draw(experiment, f"{stored.title}\n{experiment.question}", results)
-        with written_whole(target / f"{name}.{stored.file_name}.png") as path:
-            save(figure, path)
-        write_text(target / f"{name}.csv", pd.concat(summaries, ignore_index=True).round(5).to_csv(index=False))
-    return pd.concat(summaries, ignore_index=True)
+        summaries.append(on_one_table(experiment, stored, target, methods=methods, trials=trials, seed=seed))
+        found = pd.concat(summaries, ignore_index=True)
+        write_text(target / f"{name}.csv", as_csv(found))
+    return found
+
+
+def on_one_table(
+    experiment: Experiment,
+    stored: StoredTable,
+    out: Path,
+    *,
+    methods: Sequence[Method] = (),
+    trials: int | None = None,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """The summary on one table; its figure is written."""
+    kind, table = KINDS[experiment.kind], prepared(experiment, stored)
+    results = kind.measure(experiment, stored.data, table, more=methods, trials=trials, seed=seed)
+    means = kind.summary(experiment, table, results)
+    figure = kind.draw(experiment, f"{stored.title}\n{experiment.question}", results)
+    out.mkdir(parents=True, exist_ok=True)
+    with written_whole(out / f"{experiment.name}.{stored.file_name}.png") as path:
+        save(figure, path)
+    about = {"data": stored.data, "variant": stored.variant, "exits": stored.exits}
+    size = {"settings": table.n_configs, "rows": table.n_examples}
+    return pd.concat([pd.DataFrame([about | size] * len(means)), means], axis=1)
+
+
+def as_csv(summaries: pd.DataFrame) -> str:
+    return summaries.to_csv(index=False, float_format="%.6g")
