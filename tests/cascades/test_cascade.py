@@ -134,7 +134,14 @@ def test_agreement_is_paid_for_with_every_sample():
     runs = simulated_runs(samples=samples, agreement=agreement)
     paid = rf.Cascade(runs, confidence="agreement", thresholds=[0.6]).table()
     plain = rf.Cascade(runs, confidence="confidence", thresholds=[0.6]).table()
-    np.testing.assert_allclose(paid.losses("cost")[:3], 5 * plain.losses("cost")[:3])
+    np.testing.assert_allclose(paid.losses("cost")[:3], plain.losses("cost")[:3])  # nobody asks the last how sure it is
+    for row in range(3, paid.n_configs):
+        first, last = (runs.row(name) for name in str(paid.config(row)["models"]).split(" > "))
+        cost = runs.value("cost")
+        expected = 5 * cost[first] + np.where(agreement[first] >= 0.6, 0, cost[last])
+        np.testing.assert_allclose(paid.losses("cost")[row], expected)
+    part = np.arange(100, 200)
+    np.testing.assert_allclose(paid.subset(part).means("cost")[:, 0], paid.losses("cost")[:, part].mean(axis=1))
 
 
 @pytest.mark.parametrize(
