@@ -12,7 +12,7 @@ from riskfront.calibration.certificate import Certificate
 from riskfront.cascades import confidence as confidences
 from riskfront.cascades.columns import CascadeColumn, calls, paid_samples
 from riskfront.cascades.confidence import LearntConfidence
-from riskfront.cascades.made_of import fingerprints
+from riskfront.cascades.made_of import contents, fingerprints
 from riskfront.cascades.settings import all_stages, described
 from riskfront.errors import InvalidInputError
 from riskfront.logs.runs import Runs
@@ -77,7 +77,7 @@ class Cascade:
         share = aside if aside is not None else _SHARE_LEARNT if learnt else _SHARE
         self._check_confidence(runs, confidence)
         if learnt or isinstance(thresholds, int):
-            kept_aside, rest = split_examples(runs.n_examples, share, seed)
+            kept_aside, rest = split_examples(runs.n_examples, share, seed, contents(runs, self._logged))
             learning, self.runs = runs.at(np.sort(kept_aside)), runs.at(np.sort(rest))
             self.n_aside = learning.n_examples
         else:
