@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from riskfront.errors import RiskfrontError
 from tests.monte_carlo.suites import SUITES
-from tests.mutants import limits, models, procedures, tables, targets
+from tests.mutants import cascades, limits, models, procedures, tables, targets
 from tests.support import simulation
 
-MUTANTS = {mutant.name: mutant for part in (procedures, limits, tables, models, targets) for mutant in part.MUTANTS}
+MUTANTS = {
+    mutant.name: mutant for part in (procedures, limits, tables, models, targets, cascades) for mutant in part.MUTANTS
+}
 
 
 @dataclass(frozen=True)
