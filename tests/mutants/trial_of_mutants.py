@@ -9,12 +9,27 @@ from dataclasses import dataclass
 
 from riskfront.errors import RiskfrontError
 from tests.monte_carlo.suites import SUITES
-from tests.mutants import doors, limits, models, procedures, tables, targets
+from tests.mutants import (
+    cascades,
+    doors,
+    limits,
+    models,
+    procedures,
+    tables,
+    targets,
+)
 from tests.support import simulation
 
-MUTANTS = {
-    mutant.name: mutant for part in (procedures, limits, tables, models, targets, doors) for mutant in part.MUTANTS
-}
+_PARTS = (
+    procedures,
+    limits,
+    tables,
+    models,
+    targets,
+    doors,
+    cascades,
+)
+MUTANTS = {mutant.name: mutant for part in _PARTS for mutant in part.MUTANTS}
 
 
 @dataclass(frozen=True)

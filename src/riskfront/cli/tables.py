@@ -33,6 +33,7 @@ from riskfront.cli.options import (
     parse_number,
     show,
 )
+from riskfront.errors import InvalidInputError
 from riskfront.methods import METHODS
 from riskfront.reading.sources import is_store, notes_of
 from riskfront.reporting.sentences import frontier_words
@@ -96,14 +97,24 @@ def looks_with_replaced(certificate: rf.Certificate, out: Path | None) -> tuple[
 
 @grouped
 def verify(
-    certificate: Annotated[Path, typer.Argument(help="A certificate, as JSON.")],
-    table: TableFile,
+    certificate: Annotated[Path, typer.Argument(help="A certificate, as JSON, or the folder that accelerate made.")],
     columns: TableOptions,
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="The data it was made of: outcomes, runs, or a store; the folder of accelerate needs none."
+        ),
+    ] = "",
     as_json: Json = False,
 ) -> int:
     """Recompute a certificate from the data and say whether it matches."""
+    if certificate.is_dir():
+        certificate, table = certificate / "certificate.json", table or str(certificate)
     claimed = rf.Certificate.load(certificate)
-    if any((Path(table) / name).is_file() for name in ("adaptive.json", "cascade.json")):  # the folder of accelerate
+    table = table or (str(certificate.parent) if _is_accelerated(certificate.parent) else "")
+    if not table:
+        raise InvalidInputError("verify needs the data that the certificate was made of; none were named.")
+    if _is_accelerated(Path(table)):
         from riskfront.transformers.recomputing import recompute
 
         return _say(differences(recompute(claimed, table), claimed), as_json)
@@ -117,6 +128,10 @@ def verify(
     as_then = {name: now or was.get(name, now) for name, now in asdict(columns).items()}
     losses = TableOptions(**as_then).read(table, claimed.problem, quiet=as_json)
     return _say(rf.verify(claimed, losses), as_json)
+
+
+def _is_accelerated(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("adaptive.json", "cascade.json"))
 
 
 def _say(differences: list[str], as_json: bool) -> int:

@@ -118,7 +118,7 @@ def near_misses(certificate: Certificate) -> list[str]:
     if not certificate or not certificate.near_misses:
         return []
     found = certificate.near_misses[0]
-    setting = ", ".join(f"{name} = {setting_value(value)}" for name, value in found["setting"].items())
+    setting = ", ".join(f"{name} = {number(value)}" for name, value in found["setting"].items())
     best = certificate.chosen.iloc[0]
     gains = [f"{name} {number(value)} instead of {number(best[name])}" for name, value in found["objectives"].items()]
     group = f" in {found['group']}" if found["group"] is not None else ""

@@ -1,5 +1,22 @@
 """Simulations through the public doors, by name. test_public_doors.py runs them, tests/mutants breaks what they guard."""
 
-from tests.monte_carlo.suites import doors, limits, models, procedures, tables, targets
+from tests.monte_carlo.suites import (
+    cascades,
+    doors,
+    limits,
+    models,
+    procedures,
+    tables,
+    targets,
+)
 
-SUITES = {suite.name: suite for part in (procedures, limits, tables, models, targets, doors) for suite in part.SUITES}
+_PARTS = (
+    procedures,
+    limits,
+    tables,
+    models,
+    targets,
+    doors,
+    cascades,
+)
+SUITES = {suite.name: suite for part in _PARTS for suite in part.SUITES}
