@@ -12,6 +12,7 @@ from tests.monte_carlo.suites import SUITES
 from tests.mutants import (
     cascades,
     doors,
+    frontiers,
     limits,
     models,
     procedures,
@@ -27,6 +28,7 @@ _PARTS = (
     models,
     targets,
     doors,
+    frontiers,
     cascades,
 )
 MUTANTS = {mutant.name: mutant for part in _PARTS for mutant in part.MUTANTS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.worst_cases import with_thresholds
 from riskfront.losses.contents import content_digests, contents_digest, laid_out, own_order, refuse_repeats
+from riskfront.losses.sums import SINGLE_THREADED
 from riskfront.losses.table import LossTable
 from riskfront.methods import Method, Plan, make_method, parameters, settled
 from riskfront.problems.limits import Limit
@@ -66,12 +68,15 @@ def split_and_test(
     table: LossTable, problem: Problem, method: Method, seed: int, split_by: str = "contents"
 ) -> Certificate:
     """What ``calibrate`` does; certificates of version 0.1 split by "positions"."""
-    opt, test = table.split(method.opt_fraction, seed=seed, by_contents=split_by == "contents")
-    if getattr(method, "net", 0):  # then sums of all settings are needed in both parts: one pass gives both
-        LossTable.sum_together([opt, test])
-    plan = method.plan(opt, problem)
-    everything = opt.joined_with(test) if plan.net > 0 else None
-    found = _certificate(plan, test, problem, everything)
+    with ThreadPoolExecutor(max_workers=1) as aside, SINGLE_THREADED:
+        if not table.is_lazy:  # a digest of all losses takes as long as all the rest: on another core, meanwhile
+            aside.submit(lambda: table.fingerprint)
+        opt, test = table.split(method.opt_fraction, seed=seed, by_contents=split_by == "contents")
+        if getattr(method, "net", 0):  # then sums of all settings are needed in both parts: one pass gives both
+            LossTable.sum_together([opt, test])
+        plan = method.plan(opt, problem)
+        everything = opt.joined_with(test) if plan.net > 0 else None
+        found = _certificate(plan, test, problem, everything)
     known_by = made_of(found, table)
     return replace(found, seed=seed, data_sha256=table.fingerprint, split_by=split_by, made_of=known_by)
 

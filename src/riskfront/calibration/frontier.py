@@ -80,6 +80,8 @@ def frontier(
     count = "n_certified" if planner.guaranteed else "n_picked"
     frame = pd.concat([_rows(*one, count) for one in decided], ignore_index=True)
     frame.attrs[TOGETHER] = simultaneous
+    for one in stricter:  # each is a question that these examples have answered
+        ASKED.before(table.fingerprint, Look.of(one, planner.name, parameters(planner), seed, f"seed {seed}"))
     return frame
 
 

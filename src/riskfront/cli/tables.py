@@ -20,21 +20,23 @@ from riskfront.cli.options import (
     ChooseOption,
     Json,
     LayoutOptions,
-    MethodName,
+    MethodOptions,
     Out,
     ProblemOptions,
     PValue,
+    Safest,
     Seed,
     TableFile,
     TableOptions,
     Together,
+    make_methods,
     must_be_writable,
     parse_names,
     parse_number,
     show,
 )
 from riskfront.errors import InvalidInputError
-from riskfront.methods import METHODS
+from riskfront.methods import BY_NAME
 from riskfront.reading.sources import is_store, notes_of
 from riskfront.reporting.sentences import frontier_words
 from riskfront.reporting.terminal import make_console, show_frame, show_table
@@ -48,7 +50,7 @@ def calibrate(
     table: TableFile,
     wanted: ProblemOptions,
     columns: TableOptions,
-    method: MethodName = "pareto-testing",
+    by: MethodOptions,
     p_value: PValue = "auto",
     seed: Seed = 0,
     out: Out = None,
@@ -60,7 +62,7 @@ def calibrate(
 ) -> int:
     """Find a setting for which all limits hold together, with proof."""
     must_be_writable(out, report, inputs=[table])
-    problem = wanted.problem(p_value)
+    problem, method = wanted.problem(p_value), by.made()
     losses = columns.read(table, problem, quiet=as_json)
     certificate = rf.calibrate(losses, problem, method=method, seed=seed)
     earlier = looks_with_replaced(certificate, out)
@@ -173,7 +175,8 @@ def trials(
     table: TableFile,
     wanted: ProblemOptions,
     columns: TableOptions,
-    methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(METHODS),
+    methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(BY_NAME),
+    safest: Safest = [],  # noqa: B006  # read by Typer, never changed
     p_values: Annotated[str, typer.Option("--p-values", help="p-values to compare, separated by commas.")] = "auto",
     alphas: Annotated[str, typer.Option(help="Numbers for the first limit, separated by commas.")] = "",
     trials: Annotated[int, typer.Option(min=1, help="How often to draw examples and calibrate.")] = 100,
@@ -187,12 +190,12 @@ def trials(
 ) -> int:
     """Calibrate many times on examples drawn from the table, and see how often each method truly breaks a limit."""
     must_be_writable(out, inputs=[table])
-    problem = wanted.problem()
+    problem, planners = wanted.problem(), make_methods(parse_names(methods), safest)
     losses = columns.read(table, problem, quiet=as_json)
     results = rf.experiment.run(
         losses,
         problem,
-        methods=parse_names(methods),
+        methods=planners,
         p_values=parse_names(p_values),
         alphas=[parse_number(alpha, "--alphas") for alpha in parse_names(alphas)] or None,
         trials=trials,
@@ -222,7 +225,7 @@ def frontier(
     wanted: ProblemOptions,
     alphas: Annotated[str, typer.Option(help="Numbers for the first limit, separated by commas.")],
     columns: TableOptions,
-    method: MethodName = "pareto-testing",
+    by: MethodOptions,
     p_value: PValue = "auto",
     seed: Seed = 0,
     together: Together = False,
@@ -231,7 +234,7 @@ def frontier(
 ) -> int:
     """The certified settings for a whole list of limits, each by itself or all together."""
     must_be_writable(out, inputs=[table])
-    problem = wanted.problem(p_value)
+    problem, method = wanted.problem(p_value), by.made()
     losses = columns.read(table, problem, quiet=as_json)
     numbers = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
     found = rf.frontier(losses, problem, numbers, method=method, seed=seed, simultaneous=together)
@@ -242,8 +245,8 @@ def frontier(
         print(found.to_json(orient="records"))
     else:
         console = make_console()
-        if method in NEVER_GUARANTEED:
-            console.print(f"NO GUARANTEE: {method} does not control any error probability.", style="bold red")
+        if by.method in NEVER_GUARANTEED:
+            console.print(f"NO GUARANTEE: {by.method} does not control any error probability.", style="bold red")
         words = {
             "alpha": f"limit on {problem.limits[0].name}",
             "n_certified": "certified settings",

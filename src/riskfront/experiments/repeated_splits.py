@@ -29,7 +29,7 @@ from riskfront.losses.splits import split_examples
 from riskfront.losses.sums import SINGLE_THREADED
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import is_number
-from riskfront.methods import METHODS, Method, make_method, parameters, settled
+from riskfront.methods import BY_NAME, Method, make_method, parameters, settled
 from riskfront.problems.problem import Problem
 from riskfront.reading.sources import Data, as_table
 
@@ -42,7 +42,7 @@ def run(
     table: Data,
     problem: Problem,
     *,
-    methods: Sequence[str | Method] = tuple(METHODS),
+    methods: Sequence[str | Method] = BY_NAME,
     alphas: Sequence[float | Sequence[float]] | None = None,
     p_values: Sequence[str] = ("as given",),
     trials: int = 100,

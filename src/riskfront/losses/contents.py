@@ -73,10 +73,16 @@ def salt_of(table: LossTable) -> bytes:
     for name in sorted(table.loss_names):
         values, _, _ = table.sequences(Term(name), rows)
         values = np.ascontiguousarray(values.astype("u1" if values.dtype == np.bool_ else "<f8"))
-        found.extend(hashlib.sha256(name.encode() + row.tobytes()).digest() for row in values)
+        found.extend(_digest(name.encode(), row) for row in values)
     for name in sorted(table.group_names):
         found.append(hashlib.sha256(name.encode() + b"".join(_named_groups(table, name))).digest())
     return hashlib.sha256(b"".join(sorted(found))).digest()
+
+
+def _digest(name: bytes, values: Array) -> bytes:
+    digest = hashlib.sha256(name)
+    digest.update(values.data)
+    return digest.digest()
 
 
 def own_order(contents: Sequence[bytes], planned_on: Sequence[bytes] = ()) -> IntArray:

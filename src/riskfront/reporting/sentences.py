@@ -27,6 +27,8 @@ METHOD_IN_WORDS: Mapping[str, str] = {
     "sgt": "Tested the grid of settings from its safest corner outwards; each success passes its share of delta on to its "
     "neighbours.",
     "fallback": "Shared delta over the values of the first setting, and tested a fixed sequence through the others.",
+    "ordered-knob": "Tested the values of one knob on all examples, from its declared safest end on, and stopped at the first "
+    "failure.",
     "bonferroni": "Tested every setting at delta divided by the number of settings.",
     "holm": "Tested every setting by Holm's procedure.",
     "alpha-constrained": "Picked the best setting that measures within the limits. No test was made.",

@@ -3,6 +3,7 @@
 from tests.monte_carlo.suites import (
     cascades,
     doors,
+    frontiers,
     limits,
     models,
     procedures,
@@ -17,6 +18,7 @@ _PARTS = (
     models,
     targets,
     doors,
+    frontiers,
     cascades,
 )
 SUITES = {suite.name: suite for part in _PARTS for suite in part.SUITES}
