@@ -16,6 +16,7 @@ from riskfront.calibration.diagnosis import diagnose
 from riskfront.calibration.looks import ASKED, Look
 from riskfront.calibration.measured import covered_groups, measured_values
 from riskfront.calibration.near_misses import near_misses
+from riskfront.calibration.unlabelled import what_proxies_brought, with_unlabelled
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.worst_cases import with_thresholds
@@ -24,7 +25,7 @@ from riskfront.losses.table import LossTable
 from riskfront.methods import Method, Plan, make_method, parameters, settled
 from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
-from riskfront.reading.sources import Bounds, Data, as_table, notes_of
+from riskfront.reading.sources import Bounds, Data, as_table, as_unlabelled, notes_of
 from riskfront.version import __version__
 
 
@@ -36,6 +37,7 @@ def calibrate(
     seed: int = 0,
     bounds: Bounds | None = None,
     clusters: str | None = None,
+    unlabelled: Data | None = None,
 ) -> Certificate:
     """Split the examples, plan on one part, test on the other, and certify.
 
@@ -50,27 +52,40 @@ def calibrate(
         bounds: name -> (low, high), the ranges of losses of a file; a LossTable has its own.
         clusters: the group whose rows belong together, such as "patient": they are averaged to one row each, and limits
             speak of the mean over patients (``LossTable.by_cluster``).
+        unlabelled: outcomes of the same settings on other examples of the same source that have no labels: only the proxies
+            that limits name are needed, and the groups and conditions of these limits. They make tests sharper, the more so
+            the better the proxy; what is certified is as true as without them.
     """
     notes = notes_of(table)
     table = as_table(table, problem, bounds, clusters)
+    others = None if unlabelled is None else as_unlabelled(unlabelled, problem, table, bounds)
     chosen = settled(make_method(method), table, table.n_examples)
-    found = split_and_test(table, problem, chosen, seed)
+    found = split_and_test(table, problem, chosen, seed, unlabelled=others)
     return replace(
         found, earlier_looks=ASKED.before(table.fingerprint, Look.of_certificate(found)), notes=(*notes, *found.notes)
     )
 
 
 def split_and_test(
-    table: LossTable, problem: Problem, method: Method, seed: int, split_by: str = "contents"
+    table: LossTable,
+    problem: Problem,
+    method: Method,
+    seed: int,
+    split_by: str = "contents",
+    unlabelled: LossTable | None = None,
 ) -> Certificate:
     """What ``calibrate`` does; certificates of version 0.1 split by "positions"."""
+    fingerprint, source = table.fingerprint, {}
+    if unlabelled is not None:
+        table, source = with_unlabelled(table, problem, unlabelled, seed)
     opt, test = table.split(method.opt_fraction, seed=seed, by_contents=split_by == "contents")
     if getattr(method, "net", 0):  # then sums of all settings are needed in both parts: one pass gives both
         LossTable.sum_together([opt, test])
     plan = method.plan(opt, problem)
     everything = opt.joined_with(test) if plan.net > 0 else None
     found = _certificate(plan, test, problem, everything)
-    return replace(found, seed=seed, data_sha256=table.fingerprint, split_by=split_by)
+    said = None if found.unlabelled is None else {**source, **found.unlabelled}
+    return replace(found, seed=seed, data_sha256=fingerprint, split_by=split_by, unlabelled=said)
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
@@ -143,7 +158,14 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: Loss
         clusters=test.clusters,
         notes=_of_clusters(test.clusters),
         thresholds={str(limit): float(limit.threshold or 0.0) for limit in _chosen_for(problem, evidence)},
+        unlabelled=what_proxies_brought(plan, problem, _row_in_plan(plan, test, decision)),
     )
+
+
+def _row_in_plan(plan: Plan, test: LossTable, decision: Decision) -> int | None:
+    """The best setting by its row in the planning table, where the two tables have the same settings."""
+    same = test.same_settings(plan.opt) and decision.chosen.size
+    return int(decision.rows[decision.chosen[0]]) if same else None
 
 
 def _of_clusters(name: str | None) -> tuple[str, ...]:
@@ -246,7 +268,7 @@ def _explored(plan: Plan, problem: Problem, columns: dict[str, str]) -> pd.DataF
         return None
     everything = np.arange(plan.opt.n_configs)
     frame = _settings(plan.opt, everything, columns)
-    _add_estimates(frame, Evidence.of_planning(problem, plan.opt), None)
+    _add_estimates(frame, Evidence(with_thresholds(problem, plan.opt), plan.opt), None)
     planned: Array = np.zeros(len(everything), dtype=bool)
     planned[plan.rows] = True
     frame["planned"] = planned

@@ -44,12 +44,12 @@ def betting(
         block = slice(start, start + _ROWS)
         bets, counts = losses[block], np.full(len(losses[block]), n)
         if selected is not None:
-            bets, counts = _packed(bets, np.broadcast_to(selected, losses.shape)[block])
+            bets, counts = packed(bets, np.broadcast_to(selected, losses.shape)[block])
         result[block] = np.exp(-_best_log_wealth(bets, counts, against[block], aims[block]))
     return result
 
 
-def _packed(losses: Array, kept: BoolArray) -> tuple[Array, IntArray]:
+def packed(losses: Array, kept: BoolArray) -> tuple[Array, IntArray]:
     """The selected losses of each row first, in their order, (rows, longest); and how many each row has, (rows,)."""
     counts = kept.sum(axis=1)
     first = np.arange(int(counts.max(initial=0))) < counts[:, None]
