@@ -9,10 +9,14 @@ from dataclasses import dataclass
 
 from riskfront.errors import RiskfrontError
 from tests.monte_carlo.suites import SUITES
-from tests.mutants import limits, models, procedures, tables, targets
+from tests.mutants import limits, models, procedures, tables, targets, unlabelled
 from tests.support import simulation
 
-MUTANTS = {mutant.name: mutant for part in (procedures, limits, tables, models, targets) for mutant in part.MUTANTS}
+MUTANTS = {
+    mutant.name: mutant
+    for part in (procedures, limits, tables, models, targets, unlabelled)
+    for mutant in part.MUTANTS
+}
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,15 @@ def powered_p_values(test: LimitTest, table: LossTable, rows: IntArray, aims: Fl
     return np.stack(found, axis=1)
 
 
+def spread_with_proxy(test: LimitTest, table: LossTable, row: IntArray, group: int) -> float:
+    """The standard deviation of badness minus what the proxy tells of it, at one setting."""
+    found = with_proxy(test, table, row)[group]
+    kept = np.broadcast_to(found.counted(), found.badness.shape)[0]
+    x, d = found.badness[0][kept], found.differences[0][kept]
+    slope = float((x - x.mean()) @ d / (d @ d)) if d.any() else 0.0
+    return float(np.std(x - slope * d))
+
+
 def with_strengths(problem: Problem, opt: LossTable) -> Problem:
     """The problem with proxies believed as far as planning examples show: they plan with the proxy's help, too."""
     if not any(limit.proxy is not None and limit.strength is None for limit in problem.limits) or opt.n_examples == 0:

@@ -15,6 +15,7 @@ from riskfront.methods import make_method
 from riskfront.problems.limits import Limit
 from riskfront.problems.objectives import Objective
 from riskfront.problems.problem import Problem
+from riskfront.reporting.unlabelled_words import unlabelled_assumptions, unlabelled_fact
 
 #: how each method goes about it, in a sentence
 METHOD_IN_WORDS: Mapping[str, str] = {
@@ -223,7 +224,8 @@ def assumptions(certificate: Certificate) -> list[str]:
         "the runs would certify any setting that breaks a limit. All runs count, also those that certify nothing, so it is not "
         "a share of the certificates issued. It holds for all certified settings together, so choosing among them is free."
     )
-    return [sure, *_ASSUMPTIONS, *_covered(certificate), *_bounded(certificate), *_of_targets(certificate)]
+    said = [sure, *_ASSUMPTIONS, *_covered(certificate), *_bounded(certificate), *_of_targets(certificate)]
+    return [*said, *unlabelled_assumptions(certificate)]
 
 
 def _of_targets(certificate: Certificate) -> list[str]:
@@ -282,6 +284,7 @@ def how_made(certificate: Certificate) -> dict[str, str]:
         else f"none (delta = {delta:g})",
         "p-value": listed([P_VALUE_IN_WORDS.get(name, name) for name in dict.fromkeys(p_values)]),
         "Split": split,
+        **unlabelled_fact(certificate),
         "Seed": "none: the parts were given" if certificate.seed is None else str(certificate.seed),
         "SHA-256 of the data": certificate.data_sha256 or "not recorded: the parts were given",
         "riskfront version": certificate.version,
@@ -299,6 +302,7 @@ def python_command(certificate: Certificate) -> str:
     if certificate.seed is None:
         used, call = [*used, "certify"], f"certify({chosen!r}.plan(opt, problem), test, problem)"
     else:
-        used, call = [*used, "calibrate"], f"calibrate(table, problem, method={chosen!r}, seed={certificate.seed})"
+        more = "" if certificate.unlabelled is None else ", unlabelled=unlabelled"
+        used, call = [*used, "calibrate"], f"calibrate(table, problem, method={chosen!r}, seed={certificate.seed}{more})"
     lines = [f"problem = {certificate.problem!r}", f"certificate = {call}"]
     return "\n".join([f"from riskfront import {', '.join(sorted(used, key=str.lower))}", "", *lines])
