@@ -119,9 +119,11 @@ def _optimum(world: World, loss: str, alpha: float) -> float:
 def markdown(results: pd.DataFrame, command: str) -> str:
     parts = [
         f"Made by `{command}`: {results['trials'].iloc[0]} trials, delta = 0.1, 6,480 settings, methods as by default.",
-        "Mean true cost (excess over the best setting that truly holds); then the share of trials in which the chosen setting "
-        "truly breaks its limit, the largest over the alphas. Labels alone: exact binomial for the clipped drop, betting for "
-        "the signed one. A coin is a proxy that says nothing.",
+        (
+            "Mean true cost (excess over the best setting that truly holds); then the share of trials in which the chosen setting "
+            "truly breaks its limit, the largest over the alphas. Labels alone: exact binomial for the clipped drop, betting for "
+            "the signed one. A coin is a proxy that says nothing."
+        ),
     ]
     for title, part in results.groupby("question", sort=False):
         alphas = list(dict.fromkeys(part["alpha"]))
@@ -131,7 +133,8 @@ def markdown(results: pd.DataFrame, command: str) -> str:
         lines.append(f"| the best setting that truly holds | {' | '.join(f'{cost:.3f}' for cost in best)} | |")
         for name, of in part.groupby("line", sort=False):
             cells = [
-                f"{one.cost:.3f} ({100 * one.excess:+.1f} %)" + (f", none {1 - one.certified:.2f}" * (one.certified < 1))
+                f"{one.cost:.3f} ({100 * one.excess:+.1f} %)"
+                + (f", none {1 - one.certified:.2f}" * (one.certified < 1))
                 for one in of.itertuples()
             ]
             lines.append(f"| {name} | {' | '.join(cells)} | {of['violated'].astype(float).max():.3f} |")

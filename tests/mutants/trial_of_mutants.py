@@ -13,9 +13,7 @@ from tests.mutants import limits, models, procedures, tables, targets, unlabelle
 from tests.support import simulation
 
 MUTANTS = {
-    mutant.name: mutant
-    for part in (procedures, limits, tables, models, targets, unlabelled)
-    for mutant in part.MUTANTS
+    mutant.name: mutant for part in (procedures, limits, tables, models, targets, unlabelled) for mutant in part.MUTANTS
 }
 
 

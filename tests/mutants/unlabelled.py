@@ -77,9 +77,7 @@ class _Ahead:
 
 def batch_means_forgotten() -> None:
     """The proxy is taken off, and what it is on average is not put back."""
-    everywhere(
-        unlabelled._of_batch, lambda proxies, condition, batch, own: np.zeros_like(own[:, batch.labelled])
-    )
+    everywhere(unlabelled._of_batch, lambda proxies, condition, batch, own: np.zeros_like(own[:, batch.labelled]))
 
 
 def bounds_not_widened() -> None:

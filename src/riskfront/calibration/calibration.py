@@ -75,7 +75,8 @@ def split_and_test(
     unlabelled: LossTable | None = None,
 ) -> Certificate:
     """What ``calibrate`` does; certificates of version 0.1 split by "positions"."""
-    fingerprint, source = table.fingerprint, {}
+    fingerprint = table.fingerprint
+    source: dict[str, Any] = {}
     if unlabelled is not None:
         table, source = with_unlabelled(table, problem, unlabelled, seed)
     opt, test = table.split(method.opt_fraction, seed=seed, by_contents=split_by == "contents")

@@ -58,7 +58,7 @@ class Certificate:
             chosen: which limit stopped it, and about how many testing examples would do. None where it was not looked for.
         thresholds: limit -> the threshold that the planning examples chose for it, for limits on the worst cases.
         clusters: what each example is the mean over the rows of, such as "patient"; None where examples are rows.
-        unlabelled: which unlabelled examples helped to test limits with proxies: how many there are and how many were used, their
+        unlabelled: which unlabelled examples helped to test limits with proxies: how many there are, how many were used, their
             fingerprint, and for each such limit the share of the variance of its labels that the proxy left on the planning
             examples at the best setting (1: it brought nothing). None where no limit names a proxy.
         explored: means of every setting on the planning examples; None when the method used none.

@@ -74,8 +74,11 @@ def calibrate(
         certificate.save(out)
     if report is not None:
         numbers = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
-        asked = {"method": method, "seed": seed, "simultaneous": together, "unlabelled": others}
-        frontier = rf.frontier(losses, problem, numbers, **asked) if numbers else None
+        frontier = None
+        if numbers:
+            frontier = rf.frontier(
+                losses, problem, numbers, method=method, seed=seed, simultaneous=together, unlabelled=others
+            )
         rf.write_report(certificate, report, frontier=frontier, command=shlex.join(["riskfront", *sys.argv[1:]]))
     show(certificate, as_json, written=[path for path in (out, report) if path is not None])
     return 0 if certificate and certificate.guaranteed else 1
@@ -226,9 +229,7 @@ def frontier(
     losses = columns.read(table, problem, quiet=as_json)
     numbers = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
     others = columns.read_unlabelled(unlabelled, problem, losses, quiet=as_json)
-    found = rf.frontier(
-        losses, problem, numbers, method=method, seed=seed, simultaneous=together, unlabelled=others
-    )
+    found = rf.frontier(losses, problem, numbers, method=method, seed=seed, simultaneous=together, unlabelled=others)
     if out is not None:
         with files.written_whole(out) as temporary:
             found.to_csv(temporary, index=False)

@@ -38,8 +38,8 @@ class Evidence:
 
     @classmethod
     def of_planning(cls, problem: Problem, opt: LossTable) -> Evidence:
-        """The evidence of planning examples, which may choose what testing examples must not: thresholds of worst cases, and how
-        far to believe a proxy."""
+        """The evidence of planning examples, which may choose what testing examples must not: thresholds of worst cases, and
+        how far to believe a proxy."""
         return cls(with_strengths(with_thresholds(problem, opt), opt), opt)
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
+from riskfront.arrays import Array, BoolArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.losses.contents import laid_out, salt_of
 from riskfront.losses.splits import permutation
@@ -114,7 +114,7 @@ def _must_be_enough(means: ProxyMeans, batches: Sequence[Batches], n: int, n_unl
 
 def _means(
     table: LossTable, unlabelled: LossTable, means: ProxyMeans, batches: Sequence[Batches], rows: IntArray
-) -> FloatArray:
+) -> Array:
     """(settings, labelled examples)."""
     varies = means.given is not None and means.given not in unlabelled.group_names
     if varies:
@@ -131,7 +131,7 @@ def _means(
     return found
 
 
-def _of_batch(proxies: Array, condition: BoolArray | None, batch: Batches, own: FloatArray) -> FloatArray:
+def _of_batch(proxies: Array, condition: BoolArray | None, batch: Batches, own: Array) -> Array:
     """(settings, labelled examples of these batches): mean proxies; an example's own where its batch has none that counts."""
     values = proxies[:, batch.unlabelled]
     if condition is None:
@@ -158,9 +158,7 @@ def _same_settings(table: LossTable, unlabelled: LossTable) -> IntArray:
         raise InvalidInputError(
             f"unlabelled examples must have the settings of the labelled ones; the column '{missing[0]}' is missing."
         )
-    place = {
-        setting: row for row, setting in enumerate(zip(*(others[name].tolist() for name in names), strict=True))
-    }
+    place = {setting: row for row, setting in enumerate(zip(*(others[name].tolist() for name in names), strict=True))}
     settings = list(zip(*(mine[name].tolist() for name in names), strict=True))
     rows = [place.get(setting) for setting in settings]
     if None in rows:
@@ -169,13 +167,13 @@ def _same_settings(table: LossTable, unlabelled: LossTable) -> IntArray:
     return np.array(rows, dtype=np.int64)
 
 
-def _with_losses(
-    table: LossTable, made: dict[str, FloatArray], bounds: dict[str, tuple[float, float]]
-) -> LossTable:
+def _with_losses(table: LossTable, made: dict[str, Array], bounds: dict[str, tuple[float, float]]) -> LossTable:
     """The same table with further losses."""
     taken = [name for name in made if name in (*table.loss_names, *table.group_names)]
     if taken:
-        raise InvalidInputError(f"the name '{taken[0]}' is needed for means over unlabelled examples; rename the column.")
+        raise InvalidInputError(
+            f"the name '{taken[0]}' is needed for means over unlabelled examples; rename the column."
+        )
     if table._sample.examples is not None:  # a part of a larger table, whose columns have more examples
         table = laid_out(table, np.arange(table.n_configs), np.arange(table.n_examples))
     joined = table._part(replace(table._sample, losses={**table._sample.losses, **made}))

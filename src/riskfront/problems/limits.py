@@ -140,7 +140,8 @@ class Limit:
     def parse(cls, text: str, *, p_value: str = "auto", reference: str | None = None) -> Limit:
         """A limit from a text such as "error <= 0.05", "recall >= 0.9", "error <= 0.15 per label",
         "error <= 0.02 given answered", "q0.95(latency) <= 300", "score drop from full <= 0.02", or, with a ``reference``,
-        "score drop <= 0.02"; "error <= 0.05 proxy judge". ``problems/targets.py`` lists the texts of ratios, gaps, worst cases and weights."""
+        "score drop <= 0.02"; "error <= 0.05 proxy judge". ``problems/targets.py`` lists the texts of ratios, gaps, worst cases
+        and weights."""
         match = _LIMIT.match(text)
         try:
             if match is None:

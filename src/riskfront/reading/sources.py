@@ -73,9 +73,7 @@ def read_unlabelled(
     if not isinstance(data, str | os.PathLike) or not is_long_file(data):
         return _rows(data, None, None)
     named, clusters = layout or Layout(), () if table.clusters is None else (table.clusters,)
-    named = replace(
-        named, config_columns=tuple(table.config_names), group_columns=(*named.group_columns, *clusters)
-    )
+    named = replace(named, config_columns=tuple(table.config_names), group_columns=(*named.group_columns, *clusters))
     wanted = proxies_of(problem)
     bounds = {name: pair for name, pair in (options.pop("bounds", None) or {}).items() if name in wanted.losses}
     return read_table(data, wanted, named, bounds=bounds, **options)[0]

@@ -303,6 +303,9 @@ def python_command(certificate: Certificate) -> str:
         used, call = [*used, "certify"], f"certify({chosen!r}.plan(opt, problem), test, problem)"
     else:
         more = "" if certificate.unlabelled is None else ", unlabelled=unlabelled"
-        used, call = [*used, "calibrate"], f"calibrate(table, problem, method={chosen!r}, seed={certificate.seed}{more})"
+        used, call = (
+            [*used, "calibrate"],
+            f"calibrate(table, problem, method={chosen!r}, seed={certificate.seed}{more})",
+        )
     lines = [f"problem = {certificate.problem!r}", f"certificate = {call}"]
     return "\n".join([f"from riskfront import {', '.join(sorted(used, key=str.lower))}", "", *lines])

@@ -36,8 +36,10 @@ def unlabelled_assumptions(certificate: Certificate) -> list[str]:
     if certificate.unlabelled is None:
         return []
     return [
-        "The unlabelled examples come from the same source as the labelled ones, none is among these, and the proxy was made "
-        "in the same way for both: it learnt from neither. How good the proxy is does not matter for the guarantee."
+        (
+            "The unlabelled examples come from the same source as the labelled ones, none is among these, and the proxy was "
+            "made in the same way for both: it learnt from neither. How good it is does not matter for the guarantee."
+        )
     ]
 
 

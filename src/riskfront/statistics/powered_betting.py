@@ -1,9 +1,9 @@
 """The betting p-value with the help of a proxy of the loss that is known on many more examples.
 
 L_i is the loss of a labelled example, f_i its proxy, and b_i the mean proxy of a batch of unlabelled examples that belongs to
-this example alone. Then d_i = f_i - b_i has mean 0, whatever the proxy is worth, and L_i - rho d_i has the mean of L_i for every
+this example alone. Then d_i = f_i - b_i has mean 0, whatever the proxy is worth, and L_i - rho d_i has the mean of L_i for any
 rho that was fixed before example i. So one may bet on it as on the loss itself (prediction-powered inference, Angelopoulos et
-al., 2023, as bets: Csillag et al., 2025). It varies less than the loss where proxy and loss go together.
+al., 2023; with bets, Csillag et al., 2025). It varies less than the loss where proxy and loss go together.
 
 rho is the slope of loss on d over the examples before, drawn a little towards 0: it starts at 0, stays near it for a proxy that
 says nothing, and may be negative. Betting on several fixed rho at once and adding up what was won is valid too, and was

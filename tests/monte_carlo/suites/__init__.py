@@ -3,7 +3,5 @@
 from tests.monte_carlo.suites import limits, models, procedures, tables, targets, unlabelled
 
 SUITES = {
-    suite.name: suite
-    for part in (procedures, limits, tables, models, targets, unlabelled)
-    for suite in part.SUITES
+    suite.name: suite for part in (procedures, limits, tables, models, targets, unlabelled) for suite in part.SUITES
 }
