@@ -120,9 +120,9 @@ def markdown(results: pd.DataFrame, command: str) -> str:
     parts = [
         f"Made by `{command}`: {results['trials'].iloc[0]} trials, delta = 0.1, 6,480 settings, methods as by default.",
         (
-            "Mean true cost (excess over the best setting that truly holds); then the share of trials in which the chosen setting "
-            "truly breaks its limit, the largest over the alphas. Labels alone: exact binomial for the clipped drop, betting for "
-            "the signed one. A coin is a proxy that says nothing."
+            "Mean true cost (excess over the best setting that truly holds); then the share of trials in which the chosen "
+            "setting truly breaks its limit, the largest over the alphas. Labels alone: exact binomial for the clipped drop, "
+            "betting for the signed one. A coin is a proxy that says nothing."
         ),
     ]
     for title, part in results.groupby("question", sort=False):

@@ -159,14 +159,16 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: Loss
         clusters=test.clusters,
         notes=_of_clusters(test.clusters),
         thresholds={str(limit): float(limit.threshold or 0.0) for limit in _chosen_for(problem, evidence)},
-        unlabelled=what_proxies_brought(plan, problem, _row_in_plan(plan, test, decision)),
+        unlabelled=what_proxies_brought(plan, problem, lambda: _row_in_plan(plan, test, decision)),
     )
 
 
 def _row_in_plan(plan: Plan, test: LossTable, decision: Decision) -> int | None:
-    """The best setting by its row in the planning table, where the two tables have the same settings."""
-    same = test.same_settings(plan.opt) and decision.chosen.size
-    return int(decision.rows[decision.chosen[0]]) if same else None
+    """The best setting by its row in the planning table; None without one."""
+    if decision.chosen.size == 0 or len(plan) == 0:
+        return None
+    row = int(decision.rows[decision.chosen[0]])
+    return row if test.same_settings(plan.opt) else int(plan.rows[np.argmax(plan.rows_in(test) == row)])
 
 
 def _of_clusters(name: str | None) -> tuple[str, ...]:

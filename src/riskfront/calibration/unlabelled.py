@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,15 +39,16 @@ def _with_proxies(problem: Problem) -> list[Limit]:
     return found
 
 
-def what_proxies_brought(plan: Plan, problem: Problem, row: int | None) -> Mapping[str, Any] | None:
+def what_proxies_brought(plan: Plan, problem: Problem, best: Callable[[], int | None]) -> Mapping[str, Any] | None:
     """For each limit with a proxy what it was worth on planning examples; None without such a limit.
 
     Args:
-        row: the setting to look at, the best of what was certified; without one, the first that was planned.
+        best: the row of the best setting that was certified; without one, the first that was planned is looked at.
     """
     limits = [limit for limit in problem.limits if limit.proxy is not None]
     if not limits:
         return None
+    row = best()
     if row is None and len(plan):
         row = int(plan.rows[0])
     known = plan.opt.n_examples > 0 and row is not None
