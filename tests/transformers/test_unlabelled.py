@@ -17,7 +17,7 @@ from tests.cli.test_cli import riskfront
 from tests.support import tiny_transformers as tiny
 
 FEW = ["--head-thresholds", 2, "--token-thresholds", 3, "--exit-thresholds", 4]
-SETTING = {"tau_layer": 0.6, "tau_token": 0.1, "tau_head": 0.0}
+SETTING = {"tau_layer": 1.2, "tau_token": 0.5}
 
 
 @pytest.fixture(scope="module")
@@ -98,12 +98,12 @@ def test_accelerate_on_the_command_line(classifier_folder: Path, tmp_path: Path)
     frame = tiny.make_frame(800, 34)
     frame["split"] = np.where(np.arange(800) < 300, "train", "test")
     frame.to_parquet(tmp_path / "texts.parquet")
-    tiny.make_frame(2000, 35)[["text"]].to_parquet(tmp_path / "more.parquet")
+    tiny.make_frame(1200, 35)[["text"]].to_parquet(tmp_path / "more.parquet")
     out = tmp_path / "out"
     command = ["accelerate", "--model", classifier_folder, "--data", tmp_path / "texts.parquet", "--out", out, *FEW]
     more = ["--limit", "accuracy_drop <= 0.1", "--unlabelled", tmp_path / "more.parquet", "--leave-out-repeats"]
     done = riskfront(*command, *more)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr  # on a slow machine it says there how far it is
     text = " ".join(done.stdout.split())
     assert "unlabelled examples helped to test" in text, text
     certificate = rf.Certificate.load(out / "certificate.json")
@@ -111,7 +111,7 @@ def test_accelerate_on_the_command_line(classifier_folder: Path, tmp_path: Path)
     assert certificate.unlabelled["limits"][0]["proxy"] == "disagreement"
     assert certificate.problem.limits[0].proxy == "disagreement"
     checked = riskfront("verify", out / "certificate.json", out)
-    assert (checked.returncode, checked.stderr) == (0, ""), checked.stdout
+    assert checked.returncode == 0, checked.stdout
     both = riskfront(*command, *more, "--small", classifier_folder)
     assert both.returncode == 2
     assert "a cascade" in both.stderr
