@@ -175,8 +175,8 @@ def test_a_frontier_takes_them_too() -> None:
 def test_new_examples_are_checked_by_their_labels() -> None:
     labelled, others = tables(7)
     found = rf.calibrate(labelled, PROBLEM, unlabelled=others)
-    new = rf.LossTable(CONFIGS, {name: values for name, values in drawn(np.random.default_rng(9), 2000).items()})
-    new = rf.LossTable(CONFIGS, {"error": new.losses("error"), "cost": np.ones((M, 2000))})
+    errors = drawn(np.random.default_rng(9), 2000)["error"]
+    new = rf.LossTable(CONFIGS, {"error": errors, "cost": np.ones((M, 2000))})
     assert rf.check(found, new).says == "holds"
 
 
@@ -186,9 +186,9 @@ def test_what_is_refused() -> None:
         rf.calibrate(labelled, PROBLEM)
     with pytest.raises(rf.InvalidInputError, match="limits that name a proxy"):
         rf.calibrate(labelled, rf.Problem("error <= 0.1", minimize="cost"), unlabelled=others)
-    with pytest.raises(rf.InvalidInputError, match="'jugde'; known: .*Did you mean 'judge'"):
+    with pytest.raises(rf.InvalidInputError, match=r"'jugde'; known: .*Did you mean 'judge'"):
         rf.calibrate(labelled, rf.Problem("error <= 0.1 proxy jugde", minimize="cost"), unlabelled=others)
-    with pytest.raises(rf.InvalidInputError, match="other than|must be others"):
+    with pytest.raises(rf.InvalidInputError, match="must be others"):
         rf.calibrate(labelled, PROBLEM, unlabelled=labelled)
     for options in (
         {"quantile": 0.9},

@@ -52,9 +52,7 @@ def test_settings_are_found_by_their_values() -> None:
     means = np.sort(one.losses("b"), axis=1), np.sort(other.losses("b"), axis=1)
     assert np.allclose(*means)
     with pytest.raises(rf.InvalidInputError, match=r"every setting of the labelled ones; \{'k': 2\} is missing"):
-        with_batch_means(
-            table(here), rf.LossTable(CONFIGS[:2], {"judge": there[:2]}), [ProxyMeans("b", "judge")], 0
-        )
+        with_batch_means(table(here), rf.LossTable(CONFIGS[:2], {"judge": there[:2]}), [ProxyMeans("b", "judge")], 0)
     with pytest.raises(rf.InvalidInputError, match="the column 'k' is missing"):
         with_batch_means(
             table(here), rf.LossTable([{"j": k} for k in range(3)], {"judge": there}), [ProxyMeans("b", "judge")], 0
@@ -122,7 +120,9 @@ def test_proxies_of_yes_and_no_agree_by_chance() -> None:
     """With few settings most contents come many times in both tables; that proves nothing."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        with_batch_means(table(rng.random((3, 50)) < 0.1), table(rng.random((3, 500)) < 0.1), [ProxyMeans("b", "judge")], 0)
+        with_batch_means(
+            table(rng.random((3, 50)) < 0.1), table(rng.random((3, 500)) < 0.1), [ProxyMeans("b", "judge")], 0
+        )
 
 
 def test_there_must_be_enough_of_them() -> None:

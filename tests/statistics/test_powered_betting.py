@@ -7,7 +7,9 @@ from riskfront.statistics.betting import CAP, betting
 from riskfront.statistics.powered_betting import STEEPEST, powered_betting
 
 
-def plain_loop(losses: np.ndarray, differences: np.ndarray, alpha: float, level: float, reach: tuple[float, float]) -> float:
+def plain_loop(
+    losses: np.ndarray, differences: np.ndarray, alpha: float, level: float, reach: tuple[float, float]
+) -> float:
     """The formulas of the docstring, one example after the other."""
     n, wealth, best, target = len(losses), 1.0, 1.0, 1 / level
     for t in range(n):

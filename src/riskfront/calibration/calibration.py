@@ -58,7 +58,7 @@ def calibrate(
     """
     notes = notes_of(table)
     table = as_table(table, problem, bounds, clusters)
-    others = None if unlabelled is None else as_unlabelled(unlabelled, problem, table, bounds)
+    others = None if unlabelled is None else as_unlabelled(unlabelled, problem, table)
     chosen = settled(make_method(method), table, table.n_examples)
     found = split_and_test(table, problem, chosen, seed, unlabelled=others)
     return replace(

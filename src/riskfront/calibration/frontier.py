@@ -60,7 +60,7 @@ def frontier(
         raise InvalidInputError("a frontier must have at least one alpha; got none.")
     table = as_table(table, problem, bounds)
     if unlabelled is not None:
-        table, _ = with_unlabelled(table, problem, as_unlabelled(unlabelled, problem, table, bounds), seed)
+        table, _ = with_unlabelled(table, problem, as_unlabelled(unlabelled, problem, table), seed)
     planner = settled(make_method(method), table, table.n_examples)
     opt, test = table.split(planner.opt_fraction, seed=seed)
     stricter = [problem.at(alpha) for alpha in alphas]

@@ -165,9 +165,7 @@ class TableOptions(LayoutOptions):
         wanted = proxies_of(problem)
         binary = [name for name in parse_names(self.binary) if name in wanted.losses]
         named = replace(LayoutOptions.layout(self), group_columns=())
-        found = read_unlabelled(
-            path, problem, table, named, bounds=self.declared_bounds(), binary=binary, where=self.where
-        )
+        found = read_unlabelled(path, problem, table, named, binary=binary, where=self.where)
         if not quiet:
             _say_what_was_read(path, found, None, None)
         return found if table.clusters is None else clustered(found, table.clusters, wanted)

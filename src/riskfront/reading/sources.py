@@ -60,22 +60,23 @@ def clustered(table: LossTable, name: str, problem: Problem | None = None) -> Lo
     return made
 
 
-def as_unlabelled(data: Data, problem: Problem, table: LossTable, bounds: Bounds | None = None) -> LossTable:
+def as_unlabelled(data: Data, problem: Problem, table: LossTable) -> LossTable:
     """Examples without labels, in the settings of a labelled table and with as many rows a cluster as it has: one."""
-    found = read_unlabelled(data, problem, table, bounds=bounds)
+    found = read_unlabelled(data, problem, table)
     return found if table.clusters is None else clustered(found, table.clusters, proxies_of(problem))
 
 
 def read_unlabelled(
     data: Data, problem: Problem, table: LossTable, layout: Layout | None = None, **options: Any
 ) -> LossTable:
-    """The same, row by row. Of a long table in a file, the columns of the proxies, of their groups and their conditions."""
+    """The same, row by row. Of a long table in a file, the columns of the proxies, of their groups and their conditions, with
+    the bounds that the labelled table declares."""
     if not isinstance(data, str | os.PathLike) or not is_long_file(data):
         return _rows(data, None, None)
     named, clusters = layout or Layout(), () if table.clusters is None else (table.clusters,)
     named = replace(named, config_columns=tuple(table.config_names), group_columns=(*named.group_columns, *clusters))
     wanted = proxies_of(problem)
-    bounds = {name: pair for name, pair in (options.pop("bounds", None) or {}).items() if name in wanted.losses}
+    bounds = {name: pair for name, pair in table.declared_bounds.items() if name in wanted.losses}
     return read_table(data, wanted, named, bounds=bounds, **options)[0]
 
 

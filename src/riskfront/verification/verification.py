@@ -117,8 +117,7 @@ def _unlabelled_then(certificate: Certificate, data: Data | None, table: LossTab
             f"this certificate was made with {certificate.unlabelled['examples']:,} unlabelled examples; give them too: "
             "verify(certificate, table, unlabelled=...), or --unlabelled FILE."
         )
-    bounds = _bounds(certificate) if is_long_file(data) else None
-    return as_unlabelled(data, certificate.problem, table, bounds)
+    return as_unlabelled(data, certificate.problem, table)
 
 
 def _bounds(certificate: Certificate) -> dict[str, tuple[float, float]]:
