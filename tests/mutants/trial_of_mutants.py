@@ -18,6 +18,7 @@ from tests.mutants import (
     procedures,
     tables,
     targets,
+    unlabelled,
 )
 from tests.support import simulation
 
@@ -27,6 +28,7 @@ _PARTS = (
     tables,
     models,
     targets,
+    unlabelled,
     doors,
     frontiers,
     cascades,

@@ -11,13 +11,14 @@ from riskfront.calibration.calibration import path_frame, setting_columns
 from riskfront.calibration.decision import Decision, decide
 from riskfront.calibration.looks import ASKED, Look
 from riskfront.calibration.simultaneous import decide_together
+from riskfront.calibration.unlabelled import with_unlabelled
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.worst_cases import with_thresholds
 from riskfront.losses.contents import refuse_repeats
 from riskfront.methods import Method, make_method, parameters, settled
 from riskfront.problems.problem import Problem
-from riskfront.reading.sources import Bounds, Data, as_table
+from riskfront.reading.sources import Bounds, Data, as_table, as_unlabelled
 
 #: where a frame says that its rows hold together
 TOGETHER = "simultaneous"
@@ -32,6 +33,7 @@ def frontier(
     seed: int = 0,
     bounds: Bounds | None = None,
     simultaneous: bool = False,
+    unlabelled: Data | None = None,
 ) -> pd.DataFrame:
     """The calibrated Pareto frontier: the chosen settings for a whole list of alphas, as one data frame.
 
@@ -44,6 +46,7 @@ def frontier(
             Alphas then share delta, and what keeps a tight limit keeps the looser ones (``calibration/simultaneous.py`` has the
             proof): each row may be a little worse than by itself. Not worth it for an alpha that is known beforehand.
             For methods that test in a sequence, and bonferroni.
+        unlabelled: as for ``calibrate``.
 
     Example:
         >>> import numpy as np
@@ -60,6 +63,8 @@ def frontier(
         raise InvalidInputError("a frontier must have at least one alpha; got none.")
     table = as_table(table, problem, bounds)
     refuse_repeats(table)
+    if unlabelled is not None:
+        table, _ = with_unlabelled(table, problem, as_unlabelled(unlabelled, problem, table), seed)
     planner = settled(make_method(method), table, table.n_examples)
     opt, test = table.split(planner.opt_fraction, seed=seed)
     stricter = [problem.at(alpha) for alpha in alphas]
@@ -80,8 +85,6 @@ def frontier(
     count = "n_certified" if planner.guaranteed else "n_picked"
     frame = pd.concat([_rows(*one, count) for one in decided], ignore_index=True)
     frame.attrs[TOGETHER] = simultaneous
-    for one in stricter:  # each is a question that these examples have answered
-        ASKED.before(table.fingerprint, Look.of(one, planner.name, parameters(planner), seed, f"seed {seed}"))
     return frame
 
 

@@ -213,14 +213,14 @@ def _log_chance_of_same_contents(count: Counter[bytes]) -> float:
 
 def _pairs_across(count: Counter[bytes], others: Counter[bytes], n: int, n_other: int) -> int:
     """Contents that occur twice in all, once in each table, if there are more of them than of those twice in one table."""
-    from scipy.stats import binom
+    from scipy.special import bdtrc
 
     across = sum(1 for content, times in count.items() if times == 1 and others[content] == 1)
     inside = sum(1 for content, times in count.items() if times == 2 and others[content] == 0)
     inside += sum(1 for content, times in others.items() if times == 2 and count[content] == 0)
     total = n + n_other
     chance = 2 * n * n_other / (total * (total - 1))
-    return across if across and binom.sf(across - 1, across + inside, chance) < _IMPOSSIBLE else 0
+    return across if across and bdtrc(across - 1, across + inside, chance) < _IMPOSSIBLE else 0
 
 
 def _log_factorial(n: IntArray | int) -> FloatArray:

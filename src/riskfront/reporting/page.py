@@ -15,6 +15,7 @@ from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.verdict import listed
 from riskfront.reporting import certificate_charts, chart_views, page_charts, page_values, sentences
 from riskfront.reporting.python_command import python_command
+from riskfront.reporting.unlabelled_words import unlabelled_words
 from riskfront.runtime.cache_folder import remembered
 from riskfront.runtime.files import write_text
 
@@ -67,6 +68,7 @@ def report_html(certificate: Certificate, *, frontier: pd.DataFrame | None = Non
         more_limits=more,
         what_holds=sentences.what_holds(certificate),
         near_misses=sentences.near_misses(certificate),
+        unlabelled=unlabelled_words(certificate),
         cloud=cloud,
         symbols=_symbols(cloud),
         zoomed=any(view.near != view.all for view in chart_views.of_tradeoff(cloud)),

@@ -20,6 +20,8 @@ def python_command(certificate: Certificate) -> str:
     if certificate.seed is None:
         used, call = [*used, "certify"], f"certify({chosen!r}.plan(opt, problem), test, problem)"
     else:
-        used, call = [*used, "calibrate"], f"calibrate(table, problem, method={chosen!r}, seed={certificate.seed})"
+        more = "" if certificate.unlabelled is None else ", unlabelled=unlabelled"
+        call = f"calibrate(table, problem, method={chosen!r}, seed={certificate.seed}{more})"
+        used = [*used, "calibrate"]
     lines = [f"problem = {certificate.problem!r}", f"certificate = {call}"]
     return "\n".join([f"from riskfront import {', '.join(sorted(used, key=str.lower))}", "", *lines])

@@ -13,6 +13,7 @@ from riskfront.losses.values import plain
 from riskfront.problems.limits import Limit
 from riskfront.problems.objectives import Objective
 from riskfront.problems.problem import Problem
+from riskfront.reporting.unlabelled_words import unlabelled_assumptions, unlabelled_fact
 
 #: how each method goes about it, in a sentence
 METHOD_IN_WORDS: Mapping[str, str] = {
@@ -237,7 +238,8 @@ def assumptions(certificate: Certificate) -> list[str]:
         "the runs would certify any setting that breaks a limit. All runs count, also those that certify nothing, so it is not "
         "a share of the certificates issued. It holds for all certified settings together, so choosing among them is free."
     )
-    return [sure, *_ASSUMPTIONS, *_covered(certificate), *_bounded(certificate), *_of_targets(certificate)]
+    said = [sure, *_ASSUMPTIONS, *_covered(certificate), *_bounded(certificate), *_of_targets(certificate)]
+    return [*said, *unlabelled_assumptions(certificate)]
 
 
 def _of_targets(certificate: Certificate) -> list[str]:
@@ -296,6 +298,7 @@ def how_made(certificate: Certificate) -> dict[str, str]:
         else f"none (delta = {delta:g})",
         "p-value": listed([P_VALUE_IN_WORDS.get(name, name) for name in dict.fromkeys(p_values)]),
         "Split": split,
+        **unlabelled_fact(certificate),
         "Seed": "none: the parts were given" if certificate.seed is None else str(certificate.seed),
         "Digest of the data": certificate.data_sha256 or "not recorded: the parts were given",
         "riskfront version": certificate.version,

@@ -17,6 +17,7 @@ from riskfront.calibration.certificate import Certificate
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import plain
 from riskfront.reporting import sentences
+from riskfront.reporting.unlabelled_words import unlabelled_words
 
 WIDTH = 80
 _GAP = 3  # between columns
@@ -124,6 +125,8 @@ def show_certificate(console: Console, certificate: Certificate) -> None:
         if len(certificate.chosen) > 1:
             _show_chosen(console, certificate)
         console.print(*sentences.objectives(certificate), markup=False)
+        for sentence in unlabelled_words(certificate):
+            console.print(sentence, markup=False)
         for sentence in sentences.near_misses(certificate):
             console.print(f"\n{sentence}", style="dim", markup=False)
     count, tested = int(certificate.path["certified"].sum()), len(certificate.path)

@@ -96,9 +96,10 @@ def check(certificate: Certificate, data: Data, *, delta: float | None = None) -
 
 
 def _at(certificate: Certificate, delta: float) -> Problem:
-    """The same problem with another delta, at which bets are tuned, and with the thresholds that were chosen then."""
+    """The same problem with another delta, at which bets are tuned, and with the thresholds that were chosen then. New
+    examples are judged by their labels alone."""
     problem, chosen = certificate.problem, certificate.thresholds
-    limits = [replace(limit, threshold=chosen.get(str(limit), limit.threshold)) for limit in problem.limits]
+    limits = [replace(limit, threshold=chosen.get(str(limit), limit.threshold), proxy=None) for limit in problem.limits]
     small = [objective for objective in problem.objectives if not objective.maximize]
     large = [objective for objective in problem.objectives if objective.maximize]
     return Problem(limits, small, large, delta)

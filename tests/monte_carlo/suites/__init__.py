@@ -9,6 +9,7 @@ from tests.monte_carlo.suites import (
     procedures,
     tables,
     targets,
+    unlabelled,
 )
 
 _PARTS = (
@@ -17,6 +18,7 @@ _PARTS = (
     tables,
     models,
     targets,
+    unlabelled,
     doors,
     frontiers,
     cascades,
