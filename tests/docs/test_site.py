@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
+import riskfront as rf
 from tests.docs.blocks import ROOT
 from tests.support.browser import Browser, browser
 
@@ -97,6 +99,14 @@ def test_every_page_has_a_markdown_twin_in_llms_txt(site: Path, pages: dict[Path
             assert f"({twin.relative_to(site).as_posix()})" in listed
             assert twin.read_text(encoding="utf-8").startswith("#")
     assert "at_most: upper limit on its mean" in (site / "api" / "tables.md").read_text(encoding="utf-8")
+
+
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "api").glob("*.md"))
+    named = set(re.findall(r"^::: riskfront\.(\w+)$", text, re.MULTILINE))
+    assert {name for name in rf.__all__ if callable(getattr(rf, name))} <= named
+    built = "".join(path.read_text(encoding="utf-8") for path in (site / "api").glob("*.html"))
+    assert [name for name in named if f'id="riskfront.{name}"' not in built] == []
 
 
 def test_formulas_are_mathml(site: Path) -> None:

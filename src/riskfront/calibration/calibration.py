@@ -50,6 +50,18 @@ def calibrate(
         bounds: name -> (low, high), the ranges of losses of a file; a LossTable has its own.
         clusters: the group whose rows belong together, such as "patient": they are averaged to one row each, and limits
             speak of the mean over patients (``LossTable.by_cluster``).
+
+    Example:
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> error = np.random.default_rng(0).random((20, 2000)) < np.linspace(0.01, 0.2, 20)[:, None]
+        >>> cost = np.linspace(1, 0.05, 20)[:, None].repeat(2000, axis=1)
+        >>> table = rf.LossTable([{"level": k} for k in range(20)], {"error": error, "cost": cost})
+        >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
+        >>> certificate.verdict()
+        'With 90 % confidence, error stays at or below 10 %.'
+        >>> certificate.config  # doctest: +ELLIPSIS
+        {'level': ...}
     """
     notes = notes_of(table)
     table = as_table(table, problem, bounds, clusters)
@@ -84,6 +96,17 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
         test: losses of at least the planned settings on the testing examples. Examples that the plan was made of, by
             position or by content, are refused.
         problem: the same problem.
+
+    Example:
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> error = np.random.default_rng(0).random((20, 2000)) < np.linspace(0.01, 0.2, 20)[:, None]
+        >>> cost = np.linspace(1, 0.05, 20)[:, None].repeat(2000, axis=1)
+        >>> table = rf.LossTable([{"level": k} for k in range(20)], {"error": error, "cost": cost})
+        >>> opt, test = table.split(0.3)
+        >>> problem = rf.Problem("error <= 0.1", minimize="cost")
+        >>> bool(rf.certify(rf.ParetoTesting().plan(opt, problem), test, problem))
+        True
     """
     if test.clusters != plan.opt.clusters:
         raise InvalidInputError(

@@ -28,6 +28,7 @@ def frontier(
     method: str | Method = "pareto-testing",
     seed: int = 0,
     bounds: Bounds | None = None,
+    clusters: str | None = None,
     simultaneous: bool = False,
 ) -> pd.DataFrame:
     """The calibrated Pareto frontier: the chosen settings for a whole list of alphas, as one data frame.
@@ -37,6 +38,9 @@ def frontier(
     ``simultaneous``.
 
     Args:
+        table: as for ``calibrate``, and so are ``method``, ``seed``, ``bounds`` and ``clusters``.
+        problem: limits, objectives and delta.
+        alphas: numbers for the first limit, or tuples with one for each limit.
         simultaneous: all rows hold together with probability at least 1 - delta, so that alpha may be chosen after looking.
             Alphas then share delta, and what keeps a tight limit keeps the looser ones (``calibration/simultaneous.py`` has the
             proof): each row may be a little worse than by itself. Not worth it for an alpha that is known beforehand.
@@ -55,7 +59,7 @@ def frontier(
     """
     if len(alphas) == 0:
         raise InvalidInputError("a frontier must have at least one alpha; got none.")
-    table = as_table(table, problem, bounds)
+    table = as_table(table, problem, bounds, clusters)
     planner = settled(make_method(method), table, table.n_examples)
     opt, test = table.split(planner.opt_fraction, seed=seed)
     stricter = [problem.at(alpha) for alpha in alphas]

@@ -190,7 +190,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
 
     def _problem(self) -> Problem:
         small, large = objectives_spelled_out(self.minimize), objectives_spelled_out(self.maximize)
-        return Problem(spelled_out(self.limits), small, large, self.delta)
+        return Problem(spelled_out(self.limits), small, large, delta=self.delta)
 
     def _offered(self, classes: Array, problem: Problem) -> tuple[list[float] | None, list[float]]:
         """The decision thresholds, for two classes, and the abstention thresholds to choose from."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from riskfront.errors import InvalidInputError
@@ -67,6 +67,7 @@ class Limit:
     """
 
     loss: str
+    _: KW_ONLY
     at_most: float | None = None
     at_least: float | None = None
     per: str | None = None
