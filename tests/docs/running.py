@@ -23,8 +23,8 @@ from tests.docs.setups import SETUPS
 
 def run_page(page: Path, folder: Path) -> Iterator[tuple[Block, str, str]]:
     """(block, what the page says is printed, what was printed), for each block that says so; ``folder`` is the current one."""
-    SETUPS.get(page.relative_to(ROOT).as_posix(), lambda folder: None)(folder)
     module = types.ModuleType("__main__")
+    module.__dict__.update(SETUPS.get(page.relative_to(ROOT).as_posix(), lambda folder: {})(folder))
     listed = blocks(page)
     for number, block in enumerate(listed):
         after = listed[number + 1] if number + 1 < len(listed) else None
