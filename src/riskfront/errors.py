@@ -23,7 +23,7 @@ class RiskfrontError(Exception):
 class InvalidInputError(RiskfrontError, ValueError):
     """Says what must hold, what was found and where, and what to do.
 
-    Example:
+    Examples:
         >>> import riskfront as rf
         >>> rf.Limit("error", at_most=0.05, quantile=1.2)
         Traceback (most recent call last):

@@ -115,6 +115,17 @@ def test_formulas_are_mathml(site: Path) -> None:
     assert "arithmatex" not in text
 
 
+def test_formulas_bring_their_font(chrome: Browser, site: Path) -> None:
+    """Without one that knows mathematics, browsers leave indices on the line."""
+    pytest.importorskip("ziamath")
+    assert "data:font/woff" in (site / "assets" / "mathematics.css").read_text(encoding="utf-8")
+    show(chrome, site / "methods" / "p-values.html", 1280)
+    chrome.js("return document.fonts.ready.then(() => 1)")
+    place = "const box = document.querySelector('math msub').children; return [0, 1].map(i => box[i].getBoundingClientRect()"
+    base, index = chrome.js(f"{place}.bottom)")
+    assert index > base + 1
+
+
 @pytest.fixture(scope="module")
 def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with browser(tmp_path_factory.mktemp("profile")) as started:

@@ -51,7 +51,7 @@ def calibrate(
         clusters: the group whose rows belong together, such as "patient": they are averaged to one row each, and limits
             speak of the mean over patients (``LossTable.by_cluster``).
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> import riskfront as rf
         >>> error = np.random.default_rng(0).random((20, 2000)) < np.linspace(0.01, 0.2, 20)[:, None]
@@ -97,7 +97,7 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
             position or by content, are refused.
         problem: the same problem.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> import riskfront as rf
         >>> error = np.random.default_rng(0).random((20, 2000)) < np.linspace(0.01, 0.2, 20)[:, None]

@@ -63,7 +63,7 @@ class Certificate:
         earlier_looks: other questions that the same testing examples had answered before, as far as is known. To choose among
             their answers is not covered, unless their deltas count: then the verdict states what is left of the confidence.
 
-    Example:
+    Examples:
         >>> import riskfront as rf
         >>> table = rf.LossTable([{"k": 0}], {"error": [[0] * 300], "cost": [[1] * 300]})
         >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))

@@ -46,7 +46,7 @@ def frontier(
             proof): each row may be a little worse than by itself. Not worth it for an alpha that is known beforehand.
             For methods that test in a sequence, and bonferroni.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> import riskfront as rf
         >>> random = np.random.default_rng(0)

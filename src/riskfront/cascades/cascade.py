@@ -49,7 +49,7 @@ class Cascade:
         aside: share of the examples to set aside; 0.1, or 0.2 if the confidence is learnt.
         seed: of the choice of these examples.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> import numpy as np
         >>> import pandas as pd
@@ -229,7 +229,7 @@ class Router(Cascade):
     As a Cascade, but ``confidence`` must be known of the example itself: a column that is the same for all models, or a
     LearntConfidence whose features are.
 
-    Example:
+    Examples:
         >>> import pandas as pd
         >>> from riskfront.logs.runs import Runs
         >>> easy = [k / 100 for k in range(100)]  # known of the prompt

@@ -36,7 +36,7 @@ class LearntConfidence:
         features: columns of the runs: numbers logged with each answer, and numbers or texts known of each example.
         models: model -> its fitted numbers; empty before ``fit``.
 
-    Example:
+    Examples:
         >>> LearntConfidence(["task", "prompt_chars"]).features  # Cascade(runs, confidence=...) fits it
         ['task', 'prompt_chars']
     """

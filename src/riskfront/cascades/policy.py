@@ -42,7 +42,7 @@ class Policy:
         certificate: what holds, and how it was tested.
         made_of: fingerprints of the examples it was made of.
 
-    Example:
+    Examples:
         >>> import riskfront as rf
         >>> table = rf.LossTable([{"models": "small > large"}], {"error": [[0] * 300], "cost": [[1] * 300]})
         >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))

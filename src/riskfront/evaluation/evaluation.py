@@ -63,7 +63,7 @@ def evaluate(
             contradicts ``bounds`` or ``groups``, and workers that die, stop it in any case.
         progress: show a progress bar; by default on a terminal only.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> def losses(config, examples):
         ...     return {"error": examples < config["level"]}

@@ -76,7 +76,7 @@ def run(
         noise of the held-out examples, so its mean says nothing about delta. ``held_out_shown``: whether the held-out
         examples show, by a test at level .05, that the setting breaks a limit.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> import riskfront as rf
         >>> error = np.random.default_rng(0).random((20, 2000)) < np.linspace(0.01, 0.2, 20)[:, None]
@@ -120,7 +120,7 @@ def summarize(results: pd.DataFrame) -> pd.DataFrame:
     trials is a sample too. ``certified_something`` is the share of trials with a certified setting (a picked one, for
     methods without a guarantee); risks and objectives are means over those trials only.
 
-    Example:
+    Examples:
         >>> trials = pd.DataFrame({"trial": [0, 1], "n_certified": [3, 0], "violated": [False, False], "cost": [0.4, np.nan]})
         >>> results = trials.assign(method="holm", p_value="as given", alpha=None, any_violated=False)
         >>> summarize(results)[["method", "cost", "certified_something"]].to_dict("records")

@@ -88,7 +88,7 @@ def plan_sample(
 
     Not for ratios, gaps and worst cases: their spread is best seen in a pilot table (``forecast``).
 
-    Example:
+    Examples:
         >>> plan = plan_sample("error <= 0.05", 0.03, settings=500)
         >>> plan.examples
         670
@@ -142,7 +142,7 @@ def forecast(
         ``examples``; ``certified``, the share of draws that certified something; and the mean of every limit and objective of
         the chosen setting over these draws. What the pilot measured is taken as the truth, which flatters lucky settings.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> import riskfront as rf
         >>> random = np.random.default_rng(0)

@@ -52,7 +52,7 @@ def read_runs(
         filter: the answer filter of lm-eval, where there are several.
         where: which runs and examples count, such as "task == arc"; never by an outcome.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> import pandas as pd
         >>> log = pd.DataFrame({"model": ["s", "s", "l", "l"], "example": [0, 1, 0, 1], "score": [0.0, 1.0, 1.0, 1.0]})

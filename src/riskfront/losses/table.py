@@ -43,7 +43,7 @@ class LossTable(SummedLosses):
             groups even if no example has them.
         bounds: name -> (low, high), (0, 1) by default; a limit on a loss needs them to hold.
 
-    Example:
+    Examples:
         >>> LossTable([{"k": 1}, {"k": 2}], {"error": [[0, 1, 1], [0, 0, 1]]}, groups={"label": ["a", "a", "b"]})
         LossTable(2 settings (k) x 3 examples; losses error, groups label)
     """

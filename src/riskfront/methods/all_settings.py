@@ -17,7 +17,7 @@ from riskfront.statistics.procedures import Bonferroni, Holm, Uncorrected
 class BonferroniTesting:
     """Every setting at delta divided by their number.
 
-    Example:
+    Examples:
         >>> BonferroniTesting().opt_fraction  # no plan: every example tests
         0.0
     """
@@ -34,7 +34,7 @@ class BonferroniTesting:
 class HolmTesting:
     """Every setting, by Holm's procedure.
 
-    Example:
+    Examples:
         >>> HolmTesting().opt_fraction  # no plan: every example tests
         0.0
     """
@@ -51,7 +51,7 @@ class HolmTesting:
 class AlphaConstrained:
     """The best setting that measures within the limits. No guarantee: a baseline that breaks limits silently.
 
-    Example:
+    Examples:
         >>> AlphaConstrained().guaranteed
         False
     """
@@ -68,7 +68,7 @@ class AlphaConstrained:
 class AlphaDeltaConstrained:
     """The best setting with p-value at most delta, not corrected for how many were looked at. No guarantee.
 
-    Example:
+    Examples:
         >>> AlphaDeltaConstrained().guaranteed
         False
     """

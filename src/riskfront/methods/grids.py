@@ -43,7 +43,7 @@ class SGT(_FromCorner):
             Without it, the corner is learned on a part of the data that is not tested.
         learn_fraction: the size of that part.
 
-    Example:
+    Examples:
         >>> SGT(safest={"threshold": "high"}).opt_fraction, SGT().opt_fraction
         (0.0, 0.1)
     """
@@ -63,7 +63,7 @@ class Fallback(_FromCorner):
         safest: as for SGT.
         learn_fraction: as for SGT.
 
-    Example:
+    Examples:
         >>> Fallback(safest={"threshold": "high"}).opt_fraction
         0.0
     """
@@ -93,7 +93,7 @@ class LowRiskPath:
         opt_fraction: share of the calibration data that learns the path.
         safest: axis -> "low" or "high"; without it the corner is learned on planning examples.
 
-    Example:
+    Examples:
         >>> LowRiskPath(safest={"threshold": "high"}).opt_fraction
         0.5
     """

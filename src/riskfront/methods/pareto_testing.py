@@ -40,7 +40,7 @@ class ParetoTesting:
         by_p_value: take the front of (p-value, free objectives) instead of (risks, free objectives). They differ where
             settings differ in their number of examples or in variance: selective, per class, signed limits.
 
-    Example:
+    Examples:
         >>> ParetoTesting(net=0.2).in_words()
         'Pareto testing planned on risks smoothed over similar settings, with a safety net that gets 20 % of delta'
         >>> ParetoTesting.as_in_the_paper().opt_fraction

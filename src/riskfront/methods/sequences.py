@@ -27,7 +27,7 @@ class SplitFST:
         betas: how many values of beta.
         spacing: "log" (0, then 1e-10 to 1 in equal ratios) or "linear" (0 to 1 in equal steps).
 
-    Example:
+    Examples:
         >>> SplitFST(betas=50, spacing="linear")
         SplitFST(opt_fraction=0.5, betas=50, spacing='linear')
     """
@@ -78,7 +78,7 @@ class ConstrainedPath:
     Every eps is covered, not a grid of them: a setting solves the problem for some eps exactly if it is on the front of
     (excess risk over the limits, free objectives) and below the limits.
 
-    Example:
+    Examples:
         >>> ConstrainedPath(opt_fraction=0.2)
         ConstrainedPath(opt_fraction=0.2)
     """

@@ -55,7 +55,7 @@ class Limit:
         padded: test a conditional limit in the paper's padded form (loss alpha for excluded examples, all n kept)
             instead of on the selected examples alone. Valid but far weaker; for comparison.
 
-    Example:
+    Examples:
         >>> str(Limit("cost", over="solved", at_most=0.02))
         'cost / solved <= 0.02'
         >>> Limit.parse("tp / (tp + fp) >= 90 %") == Limit.precision(at_least=0.9)

@@ -17,7 +17,7 @@ class Objective:
     """A mean loss to make as good as possible: in the worst group of ``per``, over the examples where ``given`` is 1, with
     known ``weights``.
 
-    Example:
+    Examples:
         >>> Objective("cost", given="answered") == Objective.parse("cost given answered")
         True
     """

@@ -61,7 +61,7 @@ class Problem:
         stakes: how the betting test stakes: "target" re-aims after every loss at what is still missing to certify; "fixed" is
             tuned once, as in the first version of riskfront, for comparison and to verify certificates of that time.
 
-    Example:
+    Examples:
         >>> problem = Problem(["error <= 0.05", "error <= 0.15 per label"], minimize="cost")
         >>> print(problem)
         error <= 0.05, error per label <= 0.15 together with probability at least 0.9; minimize cost

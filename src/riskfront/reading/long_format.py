@@ -45,7 +45,7 @@ def read_table(
         binary: losses to declare 0/1 although their file stores them as decimal numbers.
         where: which rows count, such as "task == mbpp"; by columns of the examples or the settings, never by an outcome.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> import pandas as pd
         >>> long = pd.DataFrame({"threshold": [0.1, 0.1, 0.9, 0.9], "example": [0, 1, 0, 1], "error": [0, 1, 0, 0]})

@@ -51,7 +51,7 @@ def read_wide(
         binary: the loss, to declare it 0/1 although stored as decimal numbers.
         where: which examples and settings count, such as "subset == arc" or "bits <= 8".
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> import pandas as pd
         >>> wide = pd.DataFrame({"id": [7, 8, 9], "4 bit": [0.0, 1.0, 0.5], "8 bit": [1.0, 1.0, 0.5]})

@@ -33,7 +33,7 @@ def write_report(
         frontier: the result of ``riskfront.frontier``, to be drawn too.
         command: the command that repeats the certificate; by default the Python that does.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> import numpy as np
         >>> import riskfront as rf

@@ -61,7 +61,7 @@ def plot_tradeoff(
         x: name of an objective or a limit; by default the first objective.
         y: the same; by default the first limit.
 
-    Example:
+    Examples:
         >>> import riskfront as rf
         >>> table = rf.LossTable([{"k": 0}, {"k": 1}], {"error": [[0] * 300, [1] * 300], "cost": [[2] * 300, [1] * 300]})
         >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
@@ -200,7 +200,7 @@ def plot_cost_curves(results: pd.DataFrame, column: str, *, ax: Axes | None = No
 def plot_sample_plan(plan: SamplePlan, *, ax: Axes | None = None) -> Axes:
     """The chance of a certificate against the number of examples, with what was asked for.
 
-    Example:
+    Examples:
         >>> import riskfront as rf
         >>> axes = plot_sample_plan(rf.plan_sample("error <= 0.05", 0.03))  # axes.figure.savefig("plan.png")
     """

@@ -22,7 +22,7 @@ _EXACT = 2**53  # whole numbers up to here are floats too, which unit coordinate
 class Float:
     """Every real number in [low, high], spaced linearly or, with `log=True`, logarithmically.
 
-    Example:
+    Examples:
         >>> list(Float(0.01, 1, log=True).grid(3))
         [0.01, 0.1, 1.0]
     """
@@ -73,7 +73,7 @@ class Float:
 class Int:
     """Every whole number from low to high, both included.
 
-    Example:
+    Examples:
         >>> list(Int(1, 12).grid(4))
         [1, 5, 8, 12]
     """
@@ -129,7 +129,7 @@ class Int:
 class Choice:
     """One of a few options without an order: strings, numbers or booleans.
 
-    Example:
+    Examples:
         >>> Choice(["small", "large"]).size
         2
     """

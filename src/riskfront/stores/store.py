@@ -67,7 +67,7 @@ class LossStore:
             Without it an existing store is opened for reading.
         storage_options: for fsspec.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> import riskfront as rf
         >>> def losses(config, examples):

@@ -97,7 +97,7 @@ def tune(
     On testing examples only settings of the plan are evaluated, in testing order, and a fixed sequence stops paying at its
     first failure, at most one batch of ``n_jobs`` settings late. Search never sees anything of the testing examples.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> import riskfront as rf
         >>> def losses(config, examples):

@@ -64,7 +64,7 @@ def check(certificate: Certificate, data: Data, *, delta: float | None = None) -
         data: outcomes of at least this setting (and of the references that its limits compare with) on new examples.
         delta: the probability with which the check may be wrong; that of the certificate without it.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> import riskfront as rf
         >>> def month(seed, risks):

@@ -36,7 +36,7 @@ def verify(certificate: Certificate, data: Data | tuple[LossTable, LossTable]) -
         data: what ``calibrate`` had: a table, a store of ``evaluate``, or the path of either; the path or URL of the store of
             ``tune``; or the two tables of ``certify``, (opt, test). Settings that a store got since are left out.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> import riskfront as rf
         >>> error = np.random.default_rng(0).random((2, 500)) < 0.05
