@@ -11,8 +11,8 @@ import types
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import click
 import tomllib
 import typer
 
@@ -79,12 +79,11 @@ def _riskfront(arguments: list[str]) -> str:
 
 def _parsed(arguments: list[str]) -> str:
     """Command and options exist and have values of the right kind; nothing is done."""
-    command: click.Command = typer.main.get_command(cli.app)
-    context = click.Context(command)
-    while isinstance(command, click.Group) or hasattr(command, "commands"):
+    command: Any = typer.main.get_command(cli.app)
+    while hasattr(command, "commands"):
         command = command.commands[arguments[0]]
         arguments = arguments[1:]
-    command.make_context(command.name, list(arguments), parent=context)
+    command.make_context(command.name, list(arguments))
     return ""
 
 

@@ -114,7 +114,9 @@ def test_formulas_are_mathml(site: Path) -> None:
     assert text.count("<math") > 20
     assert "arithmatex" not in text
     for path in site.rglob("*.html"):  # no command that the converter does not know
-        assert [found for found in re.findall(r"<math.*?</math>", path.read_text(encoding="utf-8")) if "\\" in found] == []
+        assert [
+            found for found in re.findall(r"<math.*?</math>", path.read_text(encoding="utf-8")) if "\\" in found
+        ] == []
 
 
 def test_formulas_bring_their_font(chrome: Browser, site: Path) -> None:
