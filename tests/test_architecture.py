@@ -78,6 +78,14 @@ def test_exported_names() -> None:
     assert all(hasattr(rf, name) for name in rf.__all__)
 
 
+def test_names_that_are_loaded_later_are_known_to_type_checkers() -> None:
+    """And to the reference, which reads the source and runs nothing."""
+    source = (SOURCE / "__init__.py").read_text(encoding="utf-8")
+    seen = source.split("if TYPE_CHECKING:")[1].split("__all__")[0]
+    named = {name.strip() for names in re.findall(r"import (.+)", seen) for name in names.split(",")}
+    assert named == set(rf._LATER)
+
+
 # module path -> names that people import from it
 DOORS = {
     "riskfront.experiment": ["run", "summarize"],

@@ -21,7 +21,15 @@ class RiskfrontError(Exception):
 
 
 class InvalidInputError(RiskfrontError, ValueError):
-    """Says what must hold, what was found and where, and what to do."""
+    """Says what must hold, what was found and where, and what to do.
+
+    Examples:
+        >>> import riskfront as rf
+        >>> rf.Limit("error", at_most=0.05, quantile=1.2)
+        Traceback (most recent call last):
+            ...
+        riskfront.errors.InvalidInputError: quantile must lie in (0, 1); got 1.2.
+    """
 
 
 class EvaluationError(InvalidInputError):

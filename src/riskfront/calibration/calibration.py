@@ -58,6 +58,18 @@ def calibrate(
         unlabelled: outcomes of the same settings on other examples of the same source that have no labels: only the proxies
             that limits name are needed, and the groups and conditions of these limits. They make tests sharper, the more so
             the better the proxy; what is certified is as true as without them.
+
+    Examples:
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> error = np.random.default_rng(0).random((20, 2000)) < np.linspace(0.01, 0.2, 20)[:, None]
+        >>> cost = np.linspace(1, 0.05, 20)[:, None].repeat(2000, axis=1)
+        >>> table = rf.LossTable([{"level": k} for k in range(20)], {"error": error, "cost": cost})
+        >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
+        >>> certificate.verdict()
+        'With 90 % confidence, error stays at or below 10 %.'
+        >>> certificate.config  # doctest: +ELLIPSIS
+        {'level': ...}
     """
     notes = notes_of(table)
     table = as_table(table, problem, bounds, clusters)
@@ -109,6 +121,17 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
         test: losses of at least the planned settings on the testing examples. Examples that the plan was made of, by
             position or by content, are refused.
         problem: the same problem.
+
+    Examples:
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> error = np.random.default_rng(0).random((20, 2000)) < np.linspace(0.01, 0.2, 20)[:, None]
+        >>> cost = np.linspace(1, 0.05, 20)[:, None].repeat(2000, axis=1)
+        >>> table = rf.LossTable([{"level": k} for k in range(20)], {"error": error, "cost": cost})
+        >>> opt, test = table.split(0.3)
+        >>> problem = rf.Problem("error <= 0.1", minimize="cost")
+        >>> bool(rf.certify(rf.ParetoTesting().plan(opt, problem), test, problem))
+        True
     """
     if test.clusters != plan.opt.clusters:
         raise InvalidInputError(

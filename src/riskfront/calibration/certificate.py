@@ -66,6 +66,13 @@ class Certificate:
         diagnosis: why nothing was certified and what would help; None when something was.
         earlier_looks: other questions that the same testing examples had answered before, as far as is known. To choose among
             their answers is not covered, unless their deltas count: then the verdict states what is left of the confidence.
+
+    Examples:
+        >>> import riskfront as rf
+        >>> table = rf.LossTable([{"k": 0}], {"error": [[0] * 300], "cost": [[1] * 300]})
+        >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
+        >>> bool(certificate), certificate.config, certificate.n_opt + certificate.n_test
+        (True, {'k': 0}, 300)
     """
 
     problem: Problem

@@ -32,6 +32,7 @@ def frontier(
     method: str | Method = "pareto-testing",
     seed: int = 0,
     bounds: Bounds | None = None,
+    clusters: str | None = None,
     simultaneous: bool = False,
     unlabelled: Data | None = None,
 ) -> pd.DataFrame:
@@ -42,13 +43,16 @@ def frontier(
     ``simultaneous``.
 
     Args:
+        table: as for ``calibrate``, and so are ``method``, ``seed``, ``bounds`` and ``clusters``.
+        problem: limits, objectives and delta.
+        alphas: numbers for the first limit, or tuples with one for each limit.
         simultaneous: all rows hold together with probability at least 1 - delta, so that alpha may be chosen after looking.
             Alphas then share delta, and what keeps a tight limit keeps the looser ones (``calibration/simultaneous.py`` has the
             proof): each row may be a little worse than by itself. Not worth it for an alpha that is known beforehand.
             For methods that test in a sequence, and bonferroni.
         unlabelled: as for ``calibrate``.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> import riskfront as rf
         >>> random = np.random.default_rng(0)
@@ -61,7 +65,7 @@ def frontier(
     """
     if len(alphas) == 0:
         raise InvalidInputError("a frontier must have at least one alpha; got none.")
-    table = as_table(table, problem, bounds)
+    table = as_table(table, problem, bounds, clusters)
     refuse_repeats(table)
     if unlabelled is not None:
         table, _ = with_unlabelled(table, problem, as_unlabelled(unlabelled, problem, table), seed)

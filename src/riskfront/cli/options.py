@@ -105,7 +105,7 @@ class ProblemOptions:
             limits,
             [rf.Objective.parse(name) for text in self.minimize for name in parse_names(text)],
             [rf.Objective.parse(name) for text in self.maximize for name in parse_names(text)],
-            self.delta,
+            delta=self.delta,
             weights=self.weights or None,
         )
 
@@ -187,7 +187,9 @@ class TableOptions(LayoutOptions):
         else:
             if self.settings:
                 raise InvalidInputError("--settings describes the columns of a wide table; add --wide.")
-            table, found = read_table(path, problem, self.layout(), declared, binary, self.where)
+            table, found = read_table(
+                path, problem, layout=self.layout(), bounds=declared, binary=binary, where=self.where
+            )
         if not quiet:
             _say_what_was_read(path, table, found, problem)
         return table

@@ -42,6 +42,10 @@ class LossTable(SummedLosses):
         groups: name -> (n_examples,): a class or other group for each example. Categories of a pandas categorical count as
             groups even if no example has them.
         bounds: name -> (low, high), (0, 1) by default; a limit on a loss needs them to hold.
+
+    Examples:
+        >>> LossTable([{"k": 1}, {"k": 2}], {"error": [[0, 1, 1], [0, 0, 1]]}, groups={"label": ["a", "a", "b"]})
+        LossTable(2 settings (k) x 3 examples; losses error, groups label)
     """
 
     def __init__(
@@ -181,14 +185,11 @@ class LossTable(SummedLosses):
         """Whether a loss that was not declared 0/1 happens to hold no other value; only for hints."""
         return self._sample.looks_binary(name)
 
-    # ---------------------------------------------------------------- parts
-
     def split(self, opt_fraction: float, *, seed: int = 0, by_contents: bool = True) -> tuple[LossTable, LossTable]:
         """Two parts at random, by example: the first with ``opt_fraction`` of the examples.
 
-        The permutation rests on the raw stream of PCG64, which is fixed for all versions of numpy, so that a certificate
-        can be recomputed in years to come. Its seed is ``seed`` and, because files may be sorted, a digest of the examples
-        (``by_contents``; without it, as in version 0.1). The test part is in random order, which is what betting wants.
+        It rests on the raw stream of PCG64, fixed for all versions of numpy, so that a certificate can be recomputed. Its seed
+        is ``seed`` and, because files may be sorted, a digest of the examples (without ``by_contents``, as in 0.1, none).
         """
         opt, test = split_examples(self.n_examples, opt_fraction, seed, salt_of(self) if by_contents else b"")
         parts = self.subset(opt), self.subset(test)
@@ -271,8 +272,6 @@ class LossTable(SummedLosses):
         part._in_own_order = self._in_own_order
         return part
 
-    # ---------------------------------------------------------------- files
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one Parquet file."""
         losses = {name: self.losses(name) for name in self.loss_names}
@@ -286,8 +285,6 @@ class LossTable(SummedLosses):
         table = cls(parts.configs, parts.losses, parts.groups, parts.bounds)
         table._clusters = parts.clusters
         return table
-
-    # ---------------------------------------------------------------- identity
 
     def check(self, rows: IntArray | None = None) -> None:
         """Compare losses of these settings, or of all, that stay in a store with what was written there."""

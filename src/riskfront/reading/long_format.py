@@ -30,6 +30,7 @@ _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if int(pd.__version__
 def read_table(
     path: str | os.PathLike[str],
     problem: Problem | None = None,
+    *,
     layout: Layout | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     binary: Sequence[str] = (),
@@ -44,6 +45,16 @@ def read_table(
         bounds: of losses.
         binary: losses to declare 0/1 although their file stores them as decimal numbers.
         where: which rows count, such as "task == mbpp"; by columns of the examples or the settings, never by an outcome.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> long = pd.DataFrame({"threshold": [0.1, 0.1, 0.9, 0.9], "example": [0, 1, 0, 1], "error": [0, 1, 0, 0]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     long.to_parquet(f"{folder}/losses.parquet")
+        ...     table, layout = read_table(f"{folder}/losses.parquet")
+        >>> table
+        LossTable(2 settings (threshold) x 2 examples; losses error)
     """
     if is_parquet(path) and is_saved_table(open_parquet(path)):
         if bounds or binary or where:

@@ -50,6 +50,16 @@ def read_wide(
         bounds: of the loss.
         binary: the loss, to declare it 0/1 although stored as decimal numbers.
         where: which examples and settings count, such as "subset == arc" or "bits <= 8".
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> wide = pd.DataFrame({"id": [7, 8, 9], "4 bit": [0.0, 1.0, 0.5], "8 bit": [1.0, 1.0, 0.5]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     wide.to_csv(f"{folder}/w.csv", index=False)
+        ...     table, layout = read_wide(f"{folder}/w.csv", example_column="id", loss="score")
+        >>> table
+        LossTable(2 settings (setting) x 3 examples; losses score)
     """
     described = settings if settings is None or isinstance(settings, pd.DataFrame) else read_frame(settings)
     options = {"group_columns": group_columns, "loss": loss, "bounds": bounds, "binary": binary, "where": where}

@@ -34,6 +34,15 @@ def write_report(
         path: the HTML file to write.
         frontier: the result of ``riskfront.frontier``, to be drawn too.
         command: the command that repeats the certificate; by default the Python that does.
+
+    Examples:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> table = rf.LossTable([{"k": 0}], {"error": np.zeros((1, 200), bool), "cost": np.ones((1, 200))})
+        >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     rf.write_report(certificate, f"{folder}/report.html")
     """
     write_text(path, report_html(certificate, frontier=frontier, command=command))
 

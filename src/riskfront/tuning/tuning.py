@@ -96,6 +96,16 @@ def tune(
 
     On testing examples only settings of the plan are evaluated, in testing order, and a fixed sequence stops paying at its
     first failure, at most one batch of ``n_jobs`` settings late. Search never sees anything of the testing examples.
+
+    Examples:
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> def losses(config, examples):
+        ...     return {"error": examples < config["level"], "cost": np.full(len(examples), 1 - config["level"])}
+        >>> space = rf.Space(level=rf.Choice([0.02, 0.05, 0.1, 0.2]))
+        >>> problem = rf.Problem("error <= 0.1", minimize="cost")
+        >>> rf.tune(losses, np.random.default_rng(0).random(1000), space, problem, search="grid").config
+        {'level': 0.05}
     """
     planner = make_method(method)
     _check(examples, groups, space, problem, planner, bounds or {})

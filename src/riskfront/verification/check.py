@@ -64,6 +64,16 @@ def check(certificate: Certificate, data: Data, *, delta: float | None = None) -
         certificate: whose setting is checked.
         data: outcomes of at least this setting (and of the references that its limits compare with) on new examples.
         delta: the probability with which the check may be wrong; that of the certificate without it.
+
+    Examples:
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> def month(seed, risks):
+        ...     error = np.random.default_rng(seed).random((2, 1000)) < np.array(risks)[:, None]
+        ...     return rf.LossTable([{"model": "a"}, {"model": "b"}], {"error": error, "cost": [[2] * 1000, [1] * 1000]})
+        >>> certificate = rf.calibrate(month(0, [0.02, 0.05]), rf.Problem("error <= 0.1", minimize="cost"))
+        >>> rf.check(certificate, month(1, [0.02, 0.2])).says
+        'broken'
     """
     level = certificate.problem.delta if delta is None else delta
     if not is_number(level) or not 0 < level < 1:
@@ -102,7 +112,7 @@ def _at(certificate: Certificate, delta: float) -> Problem:
     limits = [replace(limit, threshold=chosen.get(str(limit), limit.threshold), proxy=None) for limit in problem.limits]
     small = [objective for objective in problem.objectives if not objective.maximize]
     large = [objective for objective in problem.objectives if objective.maximize]
-    return Problem(limits, small, large, delta)
+    return Problem(limits, small, large, delta=delta)
 
 
 def _judged(test: LimitTest, table: LossTable, delta: float, several: int) -> list[dict[str, Any]]:
