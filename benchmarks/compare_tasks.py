@@ -56,9 +56,8 @@ class Task:
 
 
 @cache
-def two_classes() -> tuple[LogisticRegression, np.ndarray, np.ndarray, np.ndarray]:
-    """A fitted model, and (X, y, probability of the positive class) of the population; 31 % are positive."""
-    X, y = make_classification(
+def _examples() -> tuple[np.ndarray, np.ndarray]:
+    return make_classification(
         POPULATION + 1000,
         n_features=12,
         n_informative=6,
@@ -67,7 +66,18 @@ def two_classes() -> tuple[LogisticRegression, np.ndarray, np.ndarray, np.ndarra
         weights=[0.7],
         random_state=0,
     )
-    model = LogisticRegression().fit(X[:1000], y[:1000])
+
+
+def training_examples() -> tuple[np.ndarray, np.ndarray]:
+    X, y = _examples()
+    return X[:1000], y[:1000]
+
+
+@cache
+def two_classes() -> tuple[LogisticRegression, np.ndarray, np.ndarray, np.ndarray]:
+    """A fitted model, and (X, y, probability of the positive class) of the population; 31 % are positive."""
+    X, y = _examples()
+    model = LogisticRegression().fit(*training_examples())
     return model, X[1000:], y[1000:], model.predict_proba(X[1000:])[:, 1]
 
 

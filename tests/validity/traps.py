@@ -19,7 +19,7 @@ from tests.validity.sides import DELTA, Misses
 
 @dataclass(frozen=True)
 class Rate:
-    """``there`` and ``here``: number of trials -> misses. ``least``, ``most``: trials that show it, and are worth their time."""
+    """``there`` and ``here``: number of trials -> misses. ``least``, ``most``: trials that show it, and are worth it."""
 
     name: str
     happens: str
