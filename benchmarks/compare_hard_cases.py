@@ -59,7 +59,7 @@ def our_flat(rng: np.random.Generator, method: Any) -> bool:
 
 
 #: MAPIE's bound knows risks only at the values of its thresholds: one of them lies just below the limit, .1
-RISING = np.linspace(0, 0.99, 41)
+RISING = np.linspace(0, 0.99, 11)
 
 
 def flat_recall(rng: np.random.Generator, n: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -143,6 +143,7 @@ def rates(trials: int, few: int = 200) -> pd.DataFrame:
     for case, tools in cases().items():
         draws = trials if "false" in case else min(few, trials)
         for tool, answers in tools.items():
+            print(f"{case} | {tool}", flush=True)
             given = sum(ask.quietly(answers, np.random.default_rng([9, trial])) for trial in range(draws))
             rows.append({"case": case, "tool": tool, "rate": given / draws, "trials": draws})
     return pd.DataFrame(rows)

@@ -159,24 +159,29 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where to write .md and .csv, without the ending")
     options = parser.parse_args()
     started, texts, frames = time.process_time(), [], []
-    for name in options.tasks.split(","):
+    for name in filter(None, options.tasks.split(",")):
         make, tools = TASKS[name]
         task = make()
         frames.append(compared(task, tools, options.trials))
         texts.append(markdown(frames[-1], task))
         print(texts[-1], flush=True)
+        _write(options.out, texts, frames, time.process_time() - started)
     if options.hard_trials:
         frames.append(compare_hard_cases.rates(options.hard_trials))
         texts.append(markdown_of_hard_cases(frames[-1]))
         print(texts[-1], flush=True)
-    if options.out:
-        versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("mapie", "scikit-learn"))
-        about = (
-            f"Made by `python -m benchmarks.compare_mapie` with {versions}, riskfront {rf.__version__}, in "
-            f"{time.process_time() - started:.0f} seconds of one core.\n\n"
-        )
-        options.out.with_suffix(".md").write_text(about + "\n".join(texts), encoding="utf-8")
-        pd.concat(frames).round(5).to_csv(options.out.with_suffix(".csv"), index=False)
+        _write(options.out, texts, frames, time.process_time() - started)
+
+
+def _write(out: Path | None, texts: list[str], frames: list[pd.DataFrame], seconds: float) -> None:
+    """What is there so far: a run that is stopped leaves the tasks that it has done."""
+    if out is None:
+        return
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("mapie", "scikit-learn"))
+    about = f"Made by `python -m benchmarks.compare_mapie` with {versions}, riskfront {rf.__version__}, in "
+    about += f"{seconds:.0f} seconds of one core.\n\n"
+    out.with_suffix(".md").write_text(about + "\n".join(texts), encoding="utf-8")
+    pd.concat(frames).round(5).to_csv(out.with_suffix(".csv"), index=False)
 
 
 if __name__ == "__main__":
