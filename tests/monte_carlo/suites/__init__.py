@@ -7,6 +7,7 @@ from tests.monte_carlo.suites import (
     limits,
     models,
     procedures,
+    statements,
     tables,
     targets,
     unlabelled,
@@ -14,6 +15,7 @@ from tests.monte_carlo.suites import (
 
 _PARTS = (
     procedures,
+    statements,
     limits,
     tables,
     models,
