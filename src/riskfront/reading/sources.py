@@ -77,7 +77,7 @@ def read_unlabelled(
     named = replace(named, config_columns=tuple(table.config_names), group_columns=(*named.group_columns, *clusters))
     wanted = proxies_of(problem)
     bounds = {name: pair for name, pair in table.declared_bounds.items() if name in wanted.losses}
-    return read_table(data, wanted, named, bounds=bounds, **options)[0]
+    return read_table(data, wanted, layout=named, bounds=bounds, **options)[0]
 
 
 def proxies_of(problem: Problem) -> Problem:
