@@ -231,9 +231,10 @@ class Router(Cascade):
 
 def _salt(runs: Runs, columns: Sequence[str]) -> bytes:
     """A digest of what was logged: with a seed alone the same positions would be set aside in every file, and files may be
-    sorted by outcome, which leaves no random draw for the test."""
+    sorted by outcome, which leaves no random draw for the test. In single precision: the last digits of a computed confidence
+    differ between machines."""
     order = sorted(range(len(runs)), key=runs.names.__getitem__)
-    return hashlib.sha256(b"".join(runs.value(name)[order].astype("<f8").tobytes() for name in columns)).digest()
+    return hashlib.sha256(b"".join(runs.value(name)[order].astype("<f4").tobytes() for name in columns)).digest()
 
 
 def _same_for_all(values: FloatArray) -> bool:
