@@ -24,6 +24,11 @@ def fingerprints(runs: Runs, models: Sequence[str], columns: Sequence[str]) -> d
     }
 
 
+def contents(runs: Runs, columns: Sequence[str]) -> bytes:
+    """A digest of all examples, for splits: a seed alone would pick the same positions in every file, sorted or not."""
+    return hashlib.sha256(b"".join(_digests(runs, sorted(runs.names), columns))).digest()
+
+
 def must_be_new(runs: Runs, models: Sequence[str], made_of: Mapping[str, Any]) -> None:
     """An error if nearly all of these examples are those a policy was made of."""
     columns = [name for name in made_of["columns"] if name in runs.values]

@@ -13,7 +13,8 @@ import typer
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError
-from riskfront.methods import METHODS
+from riskfront.losses.values import known
+from riskfront.methods import METHODS, Method, make_method, parameters
 from riskfront.reading.column_roles import Layout
 from riskfront.reading.long_format import read_table
 from riskfront.reading.sources import clustered, proxies_of, read_unlabelled
@@ -41,6 +42,14 @@ ChooseOption = Annotated[
         "--choose",
         help="Which of several chosen settings to use: the best in one objective, as 'answered', or the first that was "
         "measured to meet a condition, as 'answered >= 0.9'.",
+    ),
+]
+_DECLARABLE = [name for name, kind in METHODS.items() if "safest" in parameters(kind())]
+Safest = Annotated[
+    list[str],
+    typer.Option(
+        "--safest",
+        help=f"The safest end of each knob, where you know it, as 'threshold=high'; for {', '.join(_DECLARABLE)}.",
     ),
 ]
 PValue = Annotated[str, typer.Option("--p-value", help=f"One of: {', '.join(NAMES)}.")]
@@ -96,7 +105,7 @@ class ProblemOptions:
             limits,
             [rf.Objective.parse(name) for text in self.minimize for name in parse_names(text)],
             [rf.Objective.parse(name) for text in self.maximize for name in parse_names(text)],
-            self.delta,
+            delta=self.delta,
             weights=self.weights or None,
         )
 
@@ -178,7 +187,9 @@ class TableOptions(LayoutOptions):
         else:
             if self.settings:
                 raise InvalidInputError("--settings describes the columns of a wide table; add --wide.")
-            table, found = read_table(path, problem, self.layout(), declared, binary, self.where)
+            table, found = read_table(
+                path, problem, layout=self.layout(), bounds=declared, binary=binary, where=self.where
+            )
         if not quiet:
             _say_what_was_read(path, table, found, problem)
         return table
@@ -215,6 +226,33 @@ def _say_what_was_read(path: str, table: rf.LossTable, found: Layout | None, pro
                 f"hint: can '{name}' only ever be 0 or 1? Then --binary {shlex.quote(name)} allows the exact test.",
                 markup=False,
             )
+
+
+@dataclass(frozen=True, slots=True)
+class MethodOptions:
+    """A method by its name, and what it must be told."""
+
+    method: MethodName = "pareto-testing"
+    safest: Safest = field(default_factory=list)
+
+    def made(self) -> Method:
+        return make_methods([self.method], self.safest)[0]
+
+
+def make_methods(names: Sequence[str], safest: Sequence[str]) -> list[Method]:
+    """Methods by name; those that can be told the safest ends of the knobs are."""
+    ends: dict[str, str] = {}
+    for text in (part for texts in safest for part in parse_names(texts)):
+        knob, sign, end = (piece.strip() for piece in text.rpartition("="))
+        if not sign or not knob or end not in ("low", "high"):
+            raise InvalidInputError(f"--safest must read like 'threshold=high' or 'threshold=low'; got {text!r}.")
+        if knob in ends:
+            raise InvalidInputError(f"--safest must name each knob once; got '{knob}' twice.")
+        ends[knob] = end
+    told = [name for name in names if known(name, METHODS, "method") in _DECLARABLE]
+    if ends and not told:
+        raise InvalidInputError(f"--safest is for {', '.join(_DECLARABLE)}; got it with {', '.join(names)}.")
+    return [make_method(name, safest=ends) if ends and name in told else make_method(name) for name in names]
 
 
 def parse_bounds(texts: list[str]) -> dict[str, tuple[float, float]]:

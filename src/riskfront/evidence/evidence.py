@@ -23,8 +23,8 @@ from riskfront.problems.problem import Problem
 from riskfront.statistics import p_values
 
 _DIGITS = 12  # estimates that differ by rounding alone are ties; a front must not depend on the order of summation
-_ROUNDING = 1e-9  # a mean above its limit by less is at its limit
-_BETS_AT_ONCE = 1 << 22  # losses that are turned into floats at a time
+ROUNDING = 1e-9  # a mean above its limit by less is at its limit
+BETS_AT_ONCE = 1 << 22  # losses that are turned into floats at a time
 
 
 class Evidence:
@@ -198,10 +198,10 @@ class LimitTest:
             return (
                 found
                 if self._as_first_released
-                else np.where(sums.total > (self.alpha + _ROUNDING) * sums.n, 1.0, found)
+                else np.where(sums.total > (self.alpha + ROUNDING) * sums.n, 1.0, found)
             )
         levels = np.full(len(rows), self.delta) if aims is None else aims
-        step = max(1, _BETS_AT_ONCE // max(1, table.n_examples))
+        step = max(1, BETS_AT_ONCE // max(1, table.n_examples))
         starts = range(0, len(rows), step) or range(1)
         blocks = [slice(start, start + step) for start in starts]
         found = np.concatenate([self._bets(table, rows[block], levels[block]) for block in blocks])
@@ -209,7 +209,7 @@ class LimitTest:
             return found
         # pairs leave some examples with less weight than others; what is measured counts all alike
         sums = self.sums(table, rows)
-        return np.where(sums.total > (self.alpha + _ROUNDING) * sums.n, 1.0, found)
+        return np.where(sums.total > (self.alpha + ROUNDING) * sums.n, 1.0, found)
 
     @property
     def _as_first_released(self) -> bool:
@@ -232,13 +232,12 @@ class LimitTest:
         against = self.alpha if alpha is None else alpha
         if self._as_first_released:
             return p_values.betting_fixed(losses, against, self.delta, kept)
-        counted = np.ones((1, losses.shape[1]), dtype=bool) if kept is None else kept
-        hopeful = np.flatnonzero(losses.sum(axis=1, where=counted) <= (against + _ROUNDING) * counted.sum(axis=1))
+        total = losses.sum(axis=1) if kept is None else losses.sum(axis=1, where=kept)
+        n = losses.shape[1] if kept is None else kept.sum(axis=1)
+        hopeful = np.flatnonzero(total <= (against + ROUNDING) * n)
         found = np.ones(len(losses))
-        if kept is not None and len(kept) > 1:
-            kept = kept[hopeful]
         levels = np.broadcast_to(aims, found.shape)[hopeful]
-        found[hopeful] = p_values.betting(losses[hopeful], against, levels, kept)
+        found[hopeful] = p_values.betting(losses, against, levels, kept, hopeful)
         return found
 
     def upper_bounds(self, table: LossTable, rows: IntArray, levels: FloatArray) -> FloatArray:

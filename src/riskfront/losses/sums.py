@@ -15,9 +15,9 @@ from threadpoolctl import ThreadpoolController
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 
 Rows = IntArray | slice
-_BLOCK_BYTES = 1 << 22  # rows are converted to floats in blocks that stay in the processor's cache
-_FEW_COLUMNS = 3
-_MANY_BLOCKS = 8  # fewer are done before the threads have started
+_BLOCK_BYTES = 1 << 20  # rows are converted to floats in blocks that stay in the processor's cache
+_MANY_BLOCKS = 32  # fewer are done before the threads have started
+_TASKS = 8  # that each core is given: enough that none waits long for the last, few enough to cost nothing
 _EXACT_SINGLE = 1 << 24  # every count below this is exact in single precision
 
 
@@ -146,18 +146,11 @@ def weighted_sums(
             kept = condition(at).astype(kind)
             n[block] = np.rint(kept @ factors)
             floats *= kept
-        product = _product(floats, factors)
+        product = floats @ factors
         total[block] = np.rint(product) if binary else product
 
     _for_each(add, list(row_blocks(len(rows), len(weights) * factors.itemsize)))
     return Totals(n, total)
-
-
-def _product(floats: Array, factors: Array) -> Array:
-    """floats @ factors; for a few columns one after the other, which is faster than all at once."""
-    if factors.shape[1] > _FEW_COLUMNS:
-        return floats @ factors
-    return np.stack([floats @ np.ascontiguousarray(column) for column in factors.T], axis=1)
 
 
 def rows_at_once(weights: Array, binary: bool) -> int:
@@ -180,8 +173,10 @@ def _for_each(function: Callable[[slice], None], blocks: list[slice]) -> None:
             for block in blocks:
                 function(block)
         else:
+            run = -(-len(blocks) // (_TASKS * _cores()))
+            runs = [blocks[first : first + run] for first in range(0, len(blocks), run)]
             with ThreadPoolExecutor(max_workers=_cores()) as pool:
-                list(pool.map(function, blocks))
+                list(pool.map(lambda blocks: [function(block) for block in blocks], runs))
 
 
 class _SingleThreadedBlas:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from riskfront.errors import InvalidInputError
@@ -60,7 +60,7 @@ class Limit:
         padded: test a conditional limit in the paper's padded form (loss alpha for excluded examples, all n kept)
             instead of on the selected examples alone. Valid but far weaker; for comparison.
 
-    Example:
+    Examples:
         >>> str(Limit("cost", over="solved", at_most=0.02))
         'cost / solved <= 0.02'
         >>> Limit.parse("tp / (tp + fp) >= 90 %") == Limit.precision(at_least=0.9)
@@ -74,6 +74,7 @@ class Limit:
     """
 
     loss: str
+    _: KW_ONLY
     at_most: float | None = None
     at_least: float | None = None
     per: str | None = None

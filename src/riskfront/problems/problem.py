@@ -61,6 +61,11 @@ class Problem:
             and every objective is then weighted (see ``Limit.weights``).
         stakes: how the betting test stakes: "target" re-aims after every loss at what is still missing to certify; "fixed" is
             tuned once, as in the first version of riskfront, for comparison and to verify certificates of that time.
+
+    Examples:
+        >>> problem = Problem(["error <= 0.05", "error <= 0.15 per label"], minimize="cost")
+        >>> print(problem)
+        error <= 0.05, error per label <= 0.15 together with probability at least 0.9; minimize cost
     """
 
     limits: tuple[Limit, ...]
@@ -73,9 +78,9 @@ class Problem:
         limits: Limit | str | Sequence[Limit | str],
         minimize: str | Sequence[str | Objective] = (),
         maximize: str | Sequence[str | Objective] = (),
+        *,
         delta: float = 0.1,
         reference: str | None = None,
-        *,
         weights: str | None = None,
         stakes: str = "target",
     ) -> None:
@@ -159,7 +164,7 @@ class Problem:
         """The same objectives under other limits."""
         small = [objective for objective in self.objectives if not objective.maximize]
         large = [objective for objective in self.objectives if objective.maximize]
-        return Problem(limits, small, large, self.delta, stakes=self.stakes)
+        return Problem(limits, small, large, delta=self.delta, stakes=self.stakes)
 
     def check(self, table: LossTable) -> None:
         """Raise a clear error if the problem does not fit the table."""
@@ -202,7 +207,7 @@ class Problem:
             [Limit(**limit) for limit in data["limits"]],
             [objective for objective in objectives if not objective.maximize],
             [objective for objective in objectives if objective.maximize],
-            data["delta"],
+            delta=data["delta"],
             stakes=data.get("stakes", "fixed"),  # problems that do not say it are older than the choice
         )
 

@@ -99,7 +99,7 @@ def _rows(data: Data, problem: Problem | None, bounds: Bounds | None, groups: tu
             )
         return data
     if isinstance(data, str | os.PathLike):
-        return read_table(data, problem, Layout(group_columns=groups), bounds=bounds)[0]
+        return read_table(data, problem, layout=Layout(group_columns=groups), bounds=bounds)[0]
     if isinstance(data, HoldsTable) and not isinstance(data, type):
         return table_of(data, bounds=bounds) if bounds else table_of(data)
     raise InvalidInputError(

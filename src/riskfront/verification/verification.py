@@ -38,6 +38,17 @@ def verify(
         data: what ``calibrate`` had: a table, a store of ``evaluate``, or the path of either; the path or URL of the store of
             ``tune``; or the two tables of ``certify``, (opt, test). Settings that a store got since are left out.
         unlabelled: the unlabelled examples that ``calibrate`` had, if any.
+
+    Examples:
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> error = np.random.default_rng(0).random((2, 500)) < 0.05
+        >>> table = rf.LossTable([{"k": 0}, {"k": 1}], {"error": error, "cost": np.array([[2.0], [1.0]]) + 0 * error})
+        >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
+        >>> rf.verify(certificate, table)
+        []
+        >>> rf.verify(certificate, table.subset(range(499)))  # doctest: +ELLIPSIS
+        ['the data differ: ...']
     """
     if isinstance(data, tuple):
         again = _certified_again(certificate, *data)
@@ -83,6 +94,10 @@ def _numbers(one: Certificate, claimed: Certificate) -> dict[str, Any]:
         said.pop("unlabelled")
     if claimed.near_misses is None:
         said.pop("near_misses")
+    if claimed.seed is None:  # of tune or certify: the split is in the data
+        said.pop("split_by")
+    if not claimed.made_of:  # of an earlier version
+        said.pop("made_of")
     if not claimed and not claimed.groups:
         said.pop("groups")
     return said
