@@ -12,7 +12,8 @@ import riskfront as rf
 from riskfront.calibration.unlabelled import with_unlabelled
 from riskfront.evidence.evidence import Evidence
 from riskfront.problems.proxies import batch_column
-from riskfront.reporting.sentences import how_made, python_command
+from riskfront.reporting.python_command import python_command
+from riskfront.reporting.sentences import how_made
 from riskfront.reporting.unlabelled_words import unlabelled_words
 from tests.cli.test_cli import riskfront
 
@@ -269,3 +270,20 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     done = riskfront("calibrate", here, *wanted)
     assert (done.returncode, "--unlabelled FILE" in done.stderr) == (2, True)
+
+
+def test_missing_outcomes_are_refused(tmp_path: Path) -> None:
+    """Filled with the worst, proxies of labelled and unlabelled examples would no longer be of one kind."""
+    here, there = (long(table, tmp_path / f"{name}.parquet") for name, table in zip("ab", tables(), strict=True))
+    pd.read_parquet(here)[1:].to_parquet(tmp_path / "gap.parquet")
+    with pytest.raises(rf.InvalidInputError, match="needs every outcome"):
+        rf.calibrate(tmp_path / "gap.parquet", PROBLEM, unlabelled=there)
+    pd.read_parquet(there)[1:].to_parquet(tmp_path / "gap.parquet")
+    with pytest.raises(rf.InvalidInputError, match="must have every proxy at every setting"):
+        rf.calibrate(here, PROBLEM, unlabelled=tmp_path / "gap.parquet")
+
+
+def test_unlabelled_examples_that_come_twice_are_refused() -> None:
+    labelled, others = tables()
+    with pytest.raises(rf.InvalidInputError):
+        rf.calibrate(labelled, PROBLEM, unlabelled=others.subset(np.repeat(np.arange(others.n_examples), 2)))

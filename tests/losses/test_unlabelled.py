@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.losses.unlabelled import ProxyMeans, with_batch_means
+from riskfront.losses.derived.unlabelled import ProxyMeans, with_batch_means
 
 CONFIGS = [{"k": k} for k in range(3)]
 

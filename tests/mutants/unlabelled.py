@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from riskfront.losses import unlabelled
+from riskfront.losses.derived import unlabelled
 from riskfront.statistics import powered_betting
 from tests.mutants.mutant import Mutant, everywhere, method
 

@@ -75,6 +75,8 @@ def calibrate(
     table = as_table(table, problem, bounds, clusters)
     refuse_repeats(table)
     others = None if unlabelled is None else as_unlabelled(unlabelled, problem, table)
+    if others is not None:
+        refuse_repeats(others)
     chosen = settled(make_method(method), table, table.n_examples)
     found = split_and_test(table, problem, chosen, seed, unlabelled=others)
     return replace(

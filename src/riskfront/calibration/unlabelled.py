@@ -9,8 +9,8 @@ import numpy as np
 
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.powered import Moments
+from riskfront.losses.derived.unlabelled import ProxyMeans, with_batch_means
 from riskfront.losses.table import LossTable
-from riskfront.losses.unlabelled import ProxyMeans, with_batch_means
 from riskfront.methods import Plan
 from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem

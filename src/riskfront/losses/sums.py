@@ -30,7 +30,7 @@ class Term:
     A ratio with the sum of ``over``, each column with its factor, is averaged as loss - at * over; a mean with ``weights`` as
     weight * (loss - at); what lies ``beyond`` a threshold as the excess over it, or what is missing to it (``lower``). A
     ``gap`` is the difference between two groups of ``per``. With a ``proxy``, two columns, the loss is averaged minus
-    ``strength`` times the difference of the first from the second (``losses/unlabelled.py``).
+    ``strength`` times the difference of the first from the second (``losses/derived/unlabelled.py``).
     """
 
     loss: str

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from riskfront.errors import InvalidInputError
+from riskfront.errors import InvalidInputError, LeftOutWarning
 from riskfront.losses.table import LossTable
 from riskfront.losses.table_file import is_parquet, is_saved_table, open_parquet
 from riskfront.problems.limits import Limit
@@ -77,7 +78,14 @@ def read_unlabelled(
     named = replace(named, config_columns=tuple(table.config_names), group_columns=(*named.group_columns, *clusters))
     wanted = proxies_of(problem)
     bounds = {name: pair for name, pair in table.declared_bounds.items() if name in wanted.losses}
-    return read_table(data, wanted, layout=named, bounds=bounds, **options)[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeftOutWarning)
+        try:
+            return read_table(data, wanted, layout=named, bounds=bounds, **options)[0]
+        except LeftOutWarning as gaps:
+            raise InvalidInputError(
+                f"unlabelled examples must have every proxy at every setting, as the labelled ones do. {gaps}"
+            ) from None
 
 
 def proxies_of(problem: Problem) -> Problem:

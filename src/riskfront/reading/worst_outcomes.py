@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from riskfront.arrays import Array
+from riskfront.errors import InvalidInputError
 from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
 
@@ -21,6 +22,12 @@ def worst_outcomes(
     """
     if problem is None:
         return None
+    if any(limit.proxy is not None for limit in problem.limits):
+        # filled with the worst, proxies of labelled examples would no longer be what those of unlabelled ones are
+        raise InvalidInputError(
+            "a limit with a proxy needs every outcome of every setting on every example; some are missing. Fill them in, or "
+            "leave the proxy out: then missing ones count as the worst."
+        )
     found: dict[str, float] = {}
     for limit in problem.limits:
         ends = _worst_ends(limit, dict(bounds or {}))

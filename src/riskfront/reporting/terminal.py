@@ -125,10 +125,10 @@ def show_certificate(console: Console, certificate: Certificate) -> None:
         if len(certificate.chosen) > 1:
             _show_chosen(console, certificate)
         console.print(*sentences.objectives(certificate), markup=False)
-        for sentence in unlabelled_words(certificate):
-            console.print(sentence, markup=False)
         for sentence in sentences.near_misses(certificate):
             console.print(f"\n{sentence}", style="dim", markup=False)
+    if words := unlabelled_words(certificate):
+        console.print("\n" + " ".join(words), markup=False)
     count, tested = int(certificate.path["certified"].sum()), len(certificate.path)
     done = f"tested settings certified by {certificate.method}"
     if not certificate.guaranteed:
