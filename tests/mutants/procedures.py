@@ -12,7 +12,7 @@ from riskfront.calibration import decision
 from riskfront.evidence.evidence import Evidence
 from riskfront.losses import splits
 from riskfront.losses.table import LossTable
-from riskfront.methods import grids
+from riskfront.methods import denoising, grids
 from riskfront.statistics import graphs, p_values, procedures
 from tests.mutants.mutant import Mutant, everywhere, method
 
@@ -233,6 +233,25 @@ def one_example_more() -> None:
     p_values.OF_SUMS["binomial"] = broken
 
 
+def smooths_test_rows() -> None:
+    """The risks that are smoothed are those of the data that are tested."""
+    last: list[LossTable] = []
+    split, planned = LossTable.split, denoising.planned_limits
+
+    def remembering(self: LossTable, *args: Any, **named: Any) -> Any:
+        opt, test = split(self, *args, **named)
+        last[:] = [test]
+        return opt, test
+
+    LossTable.split = remembering
+    everywhere(planned, lambda evidence, smooth: planned(Evidence.of_planning(evidence.problem, last[0]), smooth))
+
+
+def net_beside_the_path() -> None:
+    """The net gets its share, and the path still has all of delta."""
+    everywhere(decision._shares_of, lambda delta, net: (delta, net * delta))
+
+
 MUTANTS = [
     Mutant("half of the opt rows inside the test part", SEQUENCE, half_inside),
     Mutant("plan and test on the same rows", SEQUENCE, no_split),
@@ -241,6 +260,8 @@ MUTANTS = [
     Mutant("half of the opt rows tested, default method", "calibrate: default method", half_inside),
     Mutant("half of the opt rows tested, in trials", "experiment.run: sharp", half_inside),
     Mutant("order of the sequence from test data", SEQUENCE, order_of_test_data),
+    Mutant("smoothing sees the test rows", "calibrate: smooth grid of nulls", smooths_test_rows),
+    Mutant("net forgets its share", "experiment.run: path and net", net_beside_the_path),
     Mutant("sequence goes on after a failure", SEQUENCE, goes_on),
     Mutant("sequence at 2 delta", SEQUENCE, level(2.0)),
     Mutant("sequence at 1.25 delta", "experiment.run: sharp", level(1.25)),

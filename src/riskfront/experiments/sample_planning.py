@@ -26,7 +26,7 @@ from riskfront.methods import Method, OrderedKnob, ParetoTesting
 from riskfront.methods.shares import net_share, planning_share
 from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
-from riskfront.reading.sources import Data, as_table
+from riskfront.reading.sources import Bounds, Data, as_table
 
 _CURVE = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0)
 _MOST = 1 << 40
@@ -92,7 +92,7 @@ def plan_sample(
 
     Not for ratios, gaps and worst cases: their spread is best seen in a pilot table (``forecast``).
 
-    Example:
+    Examples:
         >>> plan = plan_sample("error <= 0.05", 0.03, settings=500)
         >>> plan.examples
         670
@@ -131,14 +131,24 @@ def forecast(
     method: str | Method = "pareto-testing",
     trials: int = 40,
     seed: int = 0,
+    bounds: Bounds | None = None,
+    clusters: str | None = None,
 ) -> pd.DataFrame:
     """What more labels would bring, from a pilot table: one row for each multiple of its examples.
+
+    Args:
+        pilot: as the table of ``calibrate``, and so are ``bounds`` and ``clusters``.
+        problem: limits, objectives and delta.
+        factors: how many times the examples of the pilot.
+        method: a method or its name.
+        trials: how often to draw and calibrate for each.
+        seed: of the draws.
 
     Returns:
         ``examples``; ``certified``, the share of draws that certified something; and the mean of every limit and objective of
         the chosen setting over these draws. What the pilot measured is taken as the truth, which flatters lucky settings.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> import riskfront as rf
         >>> random = np.random.default_rng(0)
@@ -151,7 +161,7 @@ def forecast(
     """
     if not factors or not all(is_number(factor) and factor > 0 for factor in factors):
         raise InvalidInputError(f"factors must be numbers above 0, such as (1, 2, 10); got {factors!r}.")
-    table = as_table(pilot, problem)
+    table = as_table(pilot, problem, bounds, clusters)
     rows = []
     names = [*problem.limit_names, *(objective.name for objective in problem.objectives)]
     for factor in factors:

@@ -32,7 +32,8 @@ class Term:
 
     A ratio with the sum of ``over``, each column with its factor, is averaged as loss - at * over; a mean with ``weights`` as
     weight * (loss - at); what lies ``beyond`` a threshold as the excess over it, or what is missing to it (``lower``). A
-    ``gap`` is the difference between two groups of ``per``.
+    ``gap`` is the difference between two groups of ``per``. With a ``proxy``, two columns, the loss is averaged minus
+    ``strength`` times the difference of the first from the second (``losses/derived/unlabelled.py``).
     """
 
     loss: str
@@ -47,11 +48,13 @@ class Term:
     beyond: float | None = None
     lower: bool = False
     gap: bool = False
+    proxy: tuple[str, str] | None = None
+    strength: float = 0.0
 
     @property
     def losses(self) -> list[str]:
         """Every loss that it is made of."""
-        return list(dict.fromkeys([self.loss, *(name for name, _ in self.over)]))
+        return list(dict.fromkeys([self.loss, *(name for name, _ in self.over), *(self.proxy or ())]))
 
     @property
     def is_ratio(self) -> bool:
@@ -61,7 +64,7 @@ class Term:
     @property
     def is_combined(self) -> bool:
         """Whether its values are no column of the table."""
-        return self.is_ratio or self.beyond is not None
+        return self.is_ratio or self.beyond is not None or self.proxy is not None
 
 
 @dataclass(frozen=True, slots=True)
