@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test mutants validity lint format bench docs docs-serve clean
+.PHONY: demo test mutants validity lint format bench docs docs-serve dist clean
 
 demo: $(VENV)/base.done
 	$(BIN)/riskfront demo --out-dir demo-output
@@ -40,6 +40,10 @@ docs: $(VENV)/dev.done
 docs-serve: $(VENV)/dev.done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
+# wheel and sdist in dist/, tried in empty environments of every supported Python that is here (minutes)
+dist: $(VENV)/dev.done
+	$(BIN)/python -m tests.release
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -52,4 +56,4 @@ $(VENV)/dev.done: $(VENV)/bin/python pyproject.toml
 	touch $(VENV)/base.done $@
 
 clean:
-	rm -rf $(VENV) demo-output site
+	rm -rf $(VENV) demo-output site dist

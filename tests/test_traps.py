@@ -10,7 +10,7 @@ import pytest
 
 import riskfront as rf
 from riskfront.evidence.evidence import Evidence
-from riskfront.methods import METHODS
+from riskfront.methods import BY_NAME
 from riskfront.statistics import graphs
 from riskfront.statistics.procedures import FixedSequence, Graphical
 from tests.support import reference as ref
@@ -108,7 +108,7 @@ def test_setting_number_zero_returned_silently() -> None:
     assert np.argmin(np.where(passed, np.arange(5), np.inf)) == 0  # how it happens
     problem = rf.Problem([rf.Limit("error", at_most=0.1)], ["cost"])
     always = {"error": np.ones((20, 60), dtype=bool), "cost": np.ones((20, 60))}
-    for method in METHODS:
+    for method in BY_NAME:
         found = rf.calibrate(rf.LossTable(random_table().configs, always), problem, method=method)
         with pytest.raises(rf.NotCertifiedError, match=r"there is no certified setting to use"):
             _ = found.config

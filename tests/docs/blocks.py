@@ -39,8 +39,8 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Every page of the site."""
-    return [*sorted((ROOT / "docs").rglob("*.md"))]
+    """README, and every page of the site."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path) -> list[Block]:

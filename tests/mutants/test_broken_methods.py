@@ -103,8 +103,8 @@ def test_no_split_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_stakes_that_see_their_own_loss_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def seeing(losses: np.ndarray, alpha: float, delta: float, kept: object = None) -> np.ndarray:
-        return kelly(losses.astype(float), alpha, own=True)
+    def seeing(losses: np.ndarray, alpha: float, delta: float, kept: object, of: np.ndarray) -> np.ndarray:
+        return kelly(losses[of].astype(float), alpha, own=True)
 
     monkeypatch.setattr(evidence.p_values, "betting", seeing)
     assert caught(measured(POPULATIONS["0/1, independent"](), rf.ParetoTesting(), p_value="betting")) == [

@@ -9,10 +9,32 @@ from dataclasses import dataclass
 
 from riskfront.errors import RiskfrontError
 from tests.monte_carlo.suites import SUITES
-from tests.mutants import limits, models, procedures, statements, tables, targets
+from tests.mutants import (
+    cascades,
+    doors,
+    frontiers,
+    limits,
+    models,
+    procedures,
+    statements,
+    tables,
+    targets,
+    unlabelled,
+)
 from tests.support import simulation
 
-_PARTS = (procedures, limits, tables, models, targets, statements)
+_PARTS = (
+    procedures,
+    statements,
+    limits,
+    tables,
+    models,
+    targets,
+    unlabelled,
+    doors,
+    frontiers,
+    cascades,
+)
 MUTANTS = {mutant.name: mutant for part in _PARTS for mutant in part.MUTANTS}
 
 

@@ -5,7 +5,7 @@ that truly breaks a limit (a miss). ``delta`` bounds how often that may happen.
 
 A suite looks at the number of misses after an eighth, a quarter, a half and all of its trials, so that what is badly
 broken is found soon. The looks share LEVEL: a correct library fails a suite with probability at most LEVEL, 1e-6, and all
-suites together, fewer than 40, with probability below 4e-5. The seeds are fixed, so this is decided once, not in every run.
+suites together, fewer than 50, with probability below 5e-5. The seeds are fixed, so this is decided once, not in every run.
 """
 
 from __future__ import annotations
