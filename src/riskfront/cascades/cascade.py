@@ -48,6 +48,27 @@ class Cascade:
         score: the column to keep up.
         aside: share of the examples to set aside; 0.1, or 0.2 if the confidence is learnt.
         seed: of the choice of these examples.
+
+    Examples:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> import riskfront as rf
+        >>> random = np.random.default_rng(0)
+        >>> easy = random.random(2000)
+        >>> right = {"small": easy > 0.4, "large": random.random(2000) > 0.05}
+        >>> logs = [
+        ...     {"model": name, "example": k, "score": float(right[name][k]), "cost": cost, "sure": easy[k]}
+        ...     for name, cost in (("small", 1), ("large", 10)) for k in range(2000)
+        ... ]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pd.DataFrame(logs).to_parquet(f"{folder}/runs.parquet")
+        ...     runs = rf.read_runs(f"{folder}/runs.parquet")
+        >>> cascade = rf.Cascade(runs, confidence="sure", thresholds=[0.2, 0.4, 0.5, 0.6])
+        >>> problem = rf.Problem("score drop <= 0.03", minimize="cost", reference="large")
+        >>> certificate = rf.calibrate(cascade.table(), problem)
+        >>> cascade.policy(certificate).models
+        ('small', 'large')
     """
 
     kind: ClassVar[str] = "cascade"
@@ -55,10 +76,10 @@ class Cascade:
     def __init__(
         self,
         runs: Runs,
+        *,
         stages: int = 2,
         confidence: str | LearntConfidence = "confidence",
         thresholds: Thresholds = 20,
-        *,
         models: Sequence[str] | None = None,
         score: str = "score",
         aside: float | None = None,
@@ -203,6 +224,15 @@ class Router(Cascade):
 
     As a Cascade, but ``confidence`` must be known of the example itself: a column that is the same for all models, or a
     LearntConfidence whose features are.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from riskfront.logs.runs import Runs
+        >>> easy = [k / 100 for k in range(100)]  # known of the prompt
+        >>> names = pd.DataFrame({"model": ["small", "large"]}), pd.DataFrame({"example": range(100), "easy": easy})
+        >>> runs = Runs(*names, {"score": np.stack([np.array(easy) > 0.4, np.ones(100)])})
+        >>> len(Router(runs, confidence="easy", thresholds=[0.25, 0.5, 0.75]))  # routers to choose from
+        8
     """
 
     kind: ClassVar[str] = "router"

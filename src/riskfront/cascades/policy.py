@@ -41,6 +41,15 @@ class Policy:
         shares: which share of examples each model answered when the policy was certified.
         certificate: what holds, and how it was tested.
         made_of: fingerprints of the examples it was made of.
+
+    Examples:
+        >>> import riskfront as rf
+        >>> table = rf.LossTable([{"models": "small > large"}], {"error": [[0] * 300], "cost": [[1] * 300]})
+        >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
+        >>> policy = Policy("cascade", ("small", "large"), (0.8,), "sure", (0.5, 0.5), certificate)  # Cascade.policy makes it
+        >>> models = {"small": lambda prompt: ("a guess", 0.3), "large": lambda prompt: "the answer"}
+        >>> policy.route("a question", models).answer
+        'the answer'
     """
 
     kind: str

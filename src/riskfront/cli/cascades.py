@@ -64,9 +64,9 @@ class CascadeOptions:
         single = len(numbers) == 1 and numbers[0] >= 1 and float(numbers[0]).is_integer() and "." not in self.thresholds
         return kind(
             runs,
-            self.stages,
-            self._confidence(runs),
-            int(numbers[0]) if single else numbers,
+            stages=self.stages,
+            confidence=self._confidence(runs),
+            thresholds=int(numbers[0]) if single else numbers,
             models=parse_names(self.models) or None,
             aside=self.aside,
             seed=seed,
