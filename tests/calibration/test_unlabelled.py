@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront.calibration.unlabelled import with_unlabelled
 from riskfront.evidence.evidence import Evidence
+from riskfront.evidence.unlabelled import with_unlabelled
 from riskfront.problems.proxies import batch_column
 from riskfront.reporting.python_command import python_command
 from riskfront.reporting.sentences import how_made

@@ -18,9 +18,9 @@ from riskfront.calibration.looks import ASKED, Look
 from riskfront.calibration.made_of import made_of
 from riskfront.calibration.measured import covered_groups, measured_values
 from riskfront.calibration.near_misses import near_misses
-from riskfront.calibration.unlabelled import what_proxies_brought, with_unlabelled
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
+from riskfront.evidence.unlabelled import what_proxies_brought, with_unlabelled
 from riskfront.evidence.worst_cases import with_thresholds
 from riskfront.losses.contents import content_digests, contents_digest, laid_out, own_order, refuse_repeats
 from riskfront.losses.sums import SINGLE_THREADED
@@ -204,7 +204,7 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: Loss
         clusters=test.clusters,
         notes=_of_clusters(test.clusters),
         thresholds={str(limit): float(limit.threshold or 0.0) for limit in _chosen_for(problem, evidence)},
-        unlabelled=what_proxies_brought(plan, problem, lambda: _row_in_plan(plan, test, decision)),
+        unlabelled=what_proxies_brought(plan.opt, plan.rows, problem, lambda: _row_in_plan(plan, test, decision)),
     )
 
 

@@ -81,7 +81,7 @@ def read_unlabelled(
     with warnings.catch_warnings():
         warnings.simplefilter("error", LeftOutWarning)
         try:
-            return read_table(data, wanted, named, bounds=bounds, **options)[0]
+            return read_table(data, wanted, layout=named, bounds=bounds, **options)[0]
         except LeftOutWarning as gaps:
             raise InvalidInputError(
                 f"unlabelled examples must have every proxy at every setting, as the labelled ones do. {gaps}"
