@@ -98,7 +98,9 @@ def lowest_cost(frame: pd.DataFrame) -> Iterator[str]:
         ]
         yield "  Not in: " + "; ".join(cases) + "."
     for name in (EXACT, DEFAULT, SIGNED):
-        ratio = cost[name] / cost[PARETO]
+        if name not in cost:
+            continue
+        ratio = (cost[name] / cost[PARETO]).dropna()
         yield (
             f"- **{name}**: lower than the paper's form in {int((ratio < 1).sum())} of {len(ratio)} rows, equal in "
             f"{int((ratio == 1).sum())}, higher in {int((ratio > 1).sum())}; cost in relation to it, geometric mean "
@@ -126,6 +128,8 @@ def at_least_the_paper(frame: pd.DataFrame) -> Iterator[str]:
         theirs = papers(FLOPS, PARETO, str(data))
         for name in (PARETO, SIGNED):
             ours = rows[rows["method"] == name].sort_values("alpha")["speed-up"]
+            if ours.empty:
+                continue
             verdict = [mine >= wanted for mine, wanted in zip(ours, theirs, strict=True)]
             words = "at least the paper's at every alpha" if all(verdict) else _below(verdict)
             yield f"- {_words((data, variant, exits))}, {name}: {words}."

@@ -19,7 +19,8 @@ import pandas as pd
 
 import riskfront as rf
 from riskfront.errors import StoreError
-from riskfront.reproduction.descriptions import DROP, EXPERIMENTS, SIGNED
+from riskfront.methods.pareto_testing import PAPER_P_VALUE
+from riskfront.reproduction.descriptions import DROP, EXPERIMENTS, SIGNED, Experiment
 from riskfront.reproduction.forms import CALIBRATION, PARETO, default, paper
 from riskfront.reproduction.reproduce import as_csv, on_one_table
 from riskfront.reproduction.stored_tables import StoredTable, find_tables
@@ -27,6 +28,7 @@ from riskfront.reproduction.trials import measure, summary
 
 RESULTS = Path(__file__).parent / "results" / "paper"
 DIMENSIONS = "dimensions"
+OPEN = "without bets"  # marks rows of a table whose other rows were not measured yet
 AXES = ("tau_layer", "tau_token", "tau_head")
 #: name -> thresholds that may vary; the others stay at their lowest value, which prunes nothing
 RESTRICTED = {
@@ -45,14 +47,14 @@ def restricted(table: rf.LossTable, free: tuple[str, ...]) -> rf.LossTable:
     return table.select(np.broadcast_to(kept, len(configs)))
 
 
-def by_dimension(stored: StoredTable, trials: int) -> pd.DataFrame:
+def by_dimension(stored: StoredTable, trials: int, bets: bool) -> pd.DataFrame:
     """FLOPs speed-ups where only some dimensions are pruned: the paper's form and riskfront's default with the signed drop;
     and the best setting that truly holds."""
     table = stored.load()
     experiment = EXPERIMENTS["flops"]
     forms = (
         replace(paper(rf.Limit(DROP, at_most=0.05)), methods=(PARETO,)),
-        default(rf.Limit(SIGNED, at_most=0.05), form="riskfront's default, signed drop"),
+        *([default(rf.Limit(SIGNED, at_most=0.05), form="riskfront's default, signed drop")] if bets else []),
     )
     found = []
     for name, free in RESTRICTED.items():
@@ -79,22 +81,35 @@ def identity(stored: StoredTable) -> str:
     return str(stored.about.get("sha256", ""))[:12]
 
 
-def run(name: str, stored: StoredTable, out: Path, trials: int | None) -> None:
-    """Add the rows of one table to the CSV file of one experiment."""
+def without_bets(experiment: Experiment) -> Experiment:
+    """Without the rows whose limits are on losses that are not 0/1, which take most of the time."""
+    kept = [lineup for lineup in experiment.lineups if all(_counts(limit) for limit in lineup.limits)]
+    return replace(experiment, lineups=tuple(kept))
+
+
+def _counts(limit: rf.Limit) -> bool:
+    return limit.p_value == PAPER_P_VALUE or limit.loss in (DROP, "answered")
+
+
+def run(name: str, stored: StoredTable, out: Path, trials: int | None, bets: bool = True) -> None:
+    """Add the rows of one table to the CSV file of one experiment; without bets they stay open for a later run."""
     path, known = out / f"{name}.csv", pd.DataFrame()
     if path.is_file():
         known = read(path)
         mine = (known[["data", "variant", "exits"]] == [stored.data, stored.variant, stored.exits]).all(axis=1)
-        if (known.loc[mine, "table"] == identity(stored)).any():
+        tags = {identity(stored)} if bets else {identity(stored), OPEN}
+        if known.loc[mine, "table"].isin(tags).any():
             return
         known = known[~mine]
     started = time.monotonic()
     if name == DIMENSIONS:
         about = {"data": stored.data, "variant": stored.variant, "exits": stored.exits}
-        found = by_dimension(stored, trials or 100).assign(**about)
+        found = by_dimension(stored, trials or 100, bets).assign(**about)
     else:
-        found = on_one_table(EXPERIMENTS[name], stored, out, trials=trials)
-    joined = pd.concat([known, found.assign(table=identity(stored))], ignore_index=True)
+        experiment = EXPERIMENTS[name] if bets else without_bets(EXPERIMENTS[name])
+        found = on_one_table(experiment, stored, out, trials=trials)
+    complete = bets or (name != DIMENSIONS and without_bets(EXPERIMENTS[name]) == EXPERIMENTS[name])
+    joined = pd.concat([known, found.assign(table=identity(stored) if complete else OPEN)], ignore_index=True)
     out.mkdir(parents=True, exist_ok=True)
     path.write_text(as_csv(joined), "utf-8")
     print(f"{name} on {stored.title}: {time.monotonic() - started:.0f} s", flush=True)
@@ -116,6 +131,7 @@ def main() -> None:
     parser.add_argument("--logs", type=Path, help="folder of logs of language models")
     parser.add_argument("--only", default="", help="experiments, with commas between them")
     parser.add_argument("--trials", type=int, help="instead of what each description says")
+    parser.add_argument("--without-bets", action="store_true", help="leave out what takes longest; a later run adds it")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -130,7 +146,7 @@ def main() -> None:
         except StoreError:
             continue
         for stored in found:
-            run(name, stored, arguments.out, arguments.trials)
+            run(name, stored, arguments.out, arguments.trials, not arguments.without_bets)
     keep_descriptions(arguments.tables, arguments.out)
 
 

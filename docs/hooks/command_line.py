@@ -37,9 +37,9 @@ def _described(name: str, command: Any) -> str:
     for p in arguments:
         lines.append(f"| `{str(p.name).upper()}` | {_cell(getattr(p, 'help', ''))} |")
     for p in options:
-        default = "" if p.default in (None, False, [], ()) or callable(p.default) else f" Default: `{p.default}`."
+        default = "" if p.default in (None, False, "", [], ()) or callable(p.default) else f" Default: `{p.default}`."
         needed = " Required." if p.required else ""
-        lines.append(f"| `{', '.join(p.opts)}` | {_cell(p.help)}{needed}{_cell(default)} |")
+        lines.append(f"| `{', '.join(p.opts)}` | {_cell(p.help)}{needed}{default} |")
     return "\n".join(lines) + "\n\n"
 
 

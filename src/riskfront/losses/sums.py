@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock, get_ident
 from typing import Any
 
@@ -176,7 +177,12 @@ def _for_each(function: Callable[[slice], None], blocks: list[slice]) -> None:
             run = -(-len(blocks) // (_TASKS * _cores()))
             runs = [blocks[first : first + run] for first in range(0, len(blocks), run)]
             with ThreadPoolExecutor(max_workers=_cores()) as pool:
-                list(pool.map(lambda blocks: [function(block) for block in blocks], runs))
+                list(pool.map(partial(_run, function), runs))
+
+
+def _run(function: Callable[[slice], None], blocks: list[slice]) -> None:
+    for block in blocks:
+        function(block)
 
 
 class _SingleThreadedBlas:

@@ -120,6 +120,12 @@ def from_long(
     return LossTable(settings, arrays, labels, bounds), found
 
 
+def _limited(problem: Problem | None, found: Layout) -> list[str]:
+    """The losses that limits speak of; what an example costs may well be known before."""
+    limited = {loss for limit in (problem.limits if problem else ()) for loss in limit.term.losses}
+    return [loss for loss in found.loss_columns if loss in limited]
+
+
 def read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
     suffix = Path(path).suffix.lower()
     if is_parquet(path):

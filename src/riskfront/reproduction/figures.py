@@ -68,7 +68,7 @@ def draw_clouds(experiment: Experiment, title: str, results: pd.DataFrame) -> Fi
     front = results[results["front"]].sort_values("relative cost")
     place.plot(front["relative cost"], front["accuracy"], color=INK, linewidth=1, drawstyle="steps-post", label="front")
     place.set(xlabel="relative cost", ylabel="accuracy", xscale="log")
-    figure.legend(loc="outside center right", fontsize="small", markerscale=2, frameon=False, title="prunes")
+    figure.legend(loc="outside right center", fontsize="small", markerscale=2, frameon=False, title="prunes")
     return figure
 
 

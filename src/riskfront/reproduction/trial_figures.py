@@ -37,7 +37,8 @@ def draw_trials(experiment: Experiment, title: str, results: pd.DataFrame) -> Fi
     looks = styles(list(dict.fromkeys(results["method"])))
     columns = max(len(curves), 3)
     figure = new_figure(title, 3.3 * columns, 4.0 + 0.32 * len(looks) + 1.6)
-    above, below = figure.subfigures(2, 1, height_ratios=(3.6, 1.1 + 0.32 * len(looks)))
+    halves: Any = figure.subfigures(2, 1, height_ratios=(3.6, 1.1 + 0.32 * len(looks)))
+    above, below = halves
     places = above.subplots(1, columns, squeeze=False)[0]
     for place, column in zip(places, curves, strict=False):
         _curves(place, results, column, looks, log=column in experiment.objectives)

@@ -77,7 +77,8 @@ class ExitReport:
         if self.behind:
             said.append(
                 f"{len(self.behind)} of {len(self.accuracy)} exits answer worse than a linear classifier on what they read: "
-                f"those after {_listed(self.behind)} layers. They have not learnt what is there; train them longer."
+                f"those after {_listed(self.behind)} layers. They have not learnt what is there: train them for "
+                "more epochs (--exit-epochs, HeadTraining)."
             )
         return " ".join(said) or None
 
