@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 
 from riskfront.arrays import Array, IntArray
-from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.decision import Decision, best_planned, decide
 from riskfront.calibration.diagnosis import diagnose
-from riskfront.calibration.looks import ASKED, Look
-from riskfront.calibration.made_of import made_of
 from riskfront.calibration.measured import covered_groups, measured_values
 from riskfront.calibration.near_misses import near_misses
+from riskfront.certificates.certificate import Certificate
+from riskfront.certificates.looks import ASKED, Look
+from riskfront.certificates.made_of import made_of
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.unlabelled import what_proxies_brought, with_unlabelled

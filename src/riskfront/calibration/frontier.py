@@ -9,8 +9,8 @@ import pandas as pd
 
 from riskfront.calibration.calibration import path_frame, setting_columns
 from riskfront.calibration.decision import Decision, decide
-from riskfront.calibration.looks import ASKED, Look
 from riskfront.calibration.simultaneous import decide_together
+from riskfront.certificates.looks import ASKED, Look
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.unlabelled import with_unlabelled
