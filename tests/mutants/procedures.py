@@ -165,6 +165,34 @@ def corner_of_test_data() -> None:
     everywhere(oriented, lambda opt, *rest: oriented(last[0], *rest))
 
 
+def knob_end_of_test_data() -> None:
+    """A knob is walked from the end that looks safer on the data that are tested."""
+
+    def turned(plan: Any, seen: Evidence) -> Any:
+        first, last = seen.combined(plan.rows[[0, -1]])
+        return plan if first <= last else replace(plan, rows=plan.rows[::-1])
+
+    _knob_sees_test_data(turned)
+
+
+def knob_thinned_by_test_data() -> None:
+    """Values of a knob that measure above the limit on the data that are tested are left out of the sequence."""
+    _knob_sees_test_data(lambda plan, seen: replace(plan, rows=plan.rows[seen.excess(plan.rows) < 0]))
+
+
+def _knob_sees_test_data(change: Any) -> None:
+    last: list[LossTable] = []
+    split, plan = LossTable.split, rf.OrderedKnob.plan
+
+    def remembering(self: LossTable, *args: Any, **named: Any) -> Any:
+        opt, test = split(self, *args, **named)
+        last[:] = [test]
+        return opt, test
+
+    LossTable.split = remembering
+    rf.OrderedKnob.plan = lambda self, opt, problem: change(plan(self, opt, problem), Evidence(problem, last[0]))
+
+
 def order_of_test_data() -> None:
     """The front comes from opt data, its order from the data that are tested."""
     last: list[LossTable] = []
@@ -242,6 +270,10 @@ MUTANTS = [
     Mutant("chooses among all tested", "calibrate: default method", chooses_among_all),
     Mutant("a setting skipped between chunks", "calibrate: borders of chunks", chunks(1)),
     Mutant("a setting tested twice between chunks", "calibrate: borders of chunks", chunks(-1)),
+    Mutant("end of the knob from test data", "calibrate: ordered knob", knob_end_of_test_data),
+    Mutant("knob thinned by test data", "calibrate: ordered knob", knob_thinned_by_test_data),
+    Mutant("along the knob after a failure", "calibrate: ordered knob, bets", goes_on),
+    Mutant("along the knob at 1.5 delta", "calibrate: ordered knob, bets", level(1.5)),
     Mutant("bonferroni at delta", "calibrate: bonferroni", bonferroni_undivided),
     Mutant("bonferroni at 2 delta / m", "calibrate: bonferroni", bonferroni_by_half),
     Mutant("holm off by one", "calibrate: holm", holm_off_by_one),

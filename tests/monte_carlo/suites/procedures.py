@@ -84,6 +84,27 @@ def borders(trial: int, m: int = 230) -> bool:
     )
 
 
+_KNOB_N = sharp_size(ALPHA, DELTA, 200)
+FROM_LOW = rf.OrderedKnob(safest={"a": "low"})
+
+
+def ordered_knob(trial: int, m: int = 60) -> bool:
+    """Every value of the knob is null, at both ends: the declared end is certified with probability delta, and no more."""
+    loss = nulls(np.random.default_rng([11, trial]), m, _KNOB_N)
+    found = rf.calibrate(table_of(loss, settings(m)), PROBLEM, method=FROM_LOW, seed=trial)
+    return false_settings(found, np.ones(m, dtype=bool))
+
+
+def ordered_knob_bets(trial: int, m: int = 40, n: int = 400) -> bool:
+    """Bets along a knob whose risk does not rise: ten values that hold, ten nulls, ten that hold, ten nulls."""
+    rng = np.random.default_rng([12, trial])
+    broken = np.arange(m) // 10 % 2 == 1
+    severe = np.where(broken, ALPHA + HAIR, 0.01)[:, None] / 0.8  # losses of .8, a mean of .1 where they are null
+    loss = np.where(rng.random((m, n), dtype=np.float32) < severe, 0.8, 0.0)
+    found = rf.calibrate(table_of(loss, settings(m)), PROBLEM, method=FROM_LOW, seed=trial)
+    return false_settings(found, broken)
+
+
 # ---------------------------------------------------------------- all settings at once
 
 _ALL_N = sharp_size(ALPHA, [DELTA / 300, 2 * DELTA / 300], 200)
@@ -218,6 +239,8 @@ SUITES = [
     Suite("calibrate: sequence of nulls", one_by_one(sequence_of_nulls), 1600),
     Suite("calibrate: default method", one_by_one(default_method), 800),
     Suite("calibrate: borders of chunks", one_by_one(borders), 400),
+    Suite("calibrate: ordered knob", one_by_one(ordered_knob), 2400),
+    Suite("calibrate: ordered knob, bets", one_by_one(ordered_knob_bets), 2000),
     Suite("calibrate: bonferroni", one_by_one(bonferroni), 800),
     Suite("calibrate: holm", one_by_one(holm), 1600),
     Suite("calibrate: wide graph", one_by_one(wide_graph), 600),
