@@ -249,5 +249,5 @@ SUITES = [
     Suite("calibrate: fallback", one_by_one(fallback), 600),
     Suite("experiment.run: sharp", sharp_sequence, 12_000),
     Suite("calibrate: smooth grid of nulls", one_by_one(smooth_grid), 2_000),
-    Suite("experiment.run: path and net", path_and_net, 4_000),
+    Suite("experiment.run: path and net", path_and_net, 8_000),
 ]
