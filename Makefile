@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test mutants lint format bench docs docs-serve dist clean
+.PHONY: demo test mutants validity lint format bench docs docs-serve dist clean
 
 demo: $(VENV)/base.done
 	$(BIN)/riskfront demo --out-dir demo-output
@@ -15,6 +15,10 @@ test: $(VENV)/dev.done lint
 
 mutants: $(VENV)/dev.done
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants
+
+# every guarantee on every hard population, and every known trap (about ten minutes of one core); writes docs/compare/validity.md
+validity: $(VENV)/dev.done
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.validity
 
 lint: $(VENV)/dev.done
 	$(BIN)/ruff check .

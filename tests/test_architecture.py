@@ -16,6 +16,17 @@ HEAVY = ("torch", "matplotlib", "altair", "optuna", "sklearn", "zarr", "smac", "
 SOURCE = Path(rf.__file__).parent
 ROOT = Path(__file__).parents[1]
 NAMES = {
+    "Cascade",
+    "LearntConfidence",
+    "LeftOutWarning",
+    "Policy",
+    "Router",
+    "SpentExamplesError",
+    "check",
+    "forecast",
+    "plan_sample",
+    "read_runs",
+    "read_wide",
     "AlphaConstrained",
     "Choice",
     "EvaluationError",

@@ -28,6 +28,7 @@ from riskfront.methods import (
     Fallback,
     HolmTesting,
     LowRiskPath,
+    OrderedKnob,
     ParetoTesting,
     SplitFST,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "NotCertifiedError",
     "NotCertifiedWarning",
     "Objective",
+    "OrderedKnob",
     "ParetoTesting",
     "Policy",
     "Problem",

@@ -9,7 +9,7 @@ RiskfrontError
 └── StoreError (OSError)               a file or store cannot be read, written or continued
 
 NotCertifiedWarning (UserWarning)      a calibration ended without a certified setting
-LeftOutWarning (UserWarning)           settings or examples of a file without outcomes were left out
+LeftOutWarning (UserWarning)           outcomes of a file are missing: they count as the worst, or were left out
 """
 
 from collections.abc import Mapping
@@ -80,4 +80,4 @@ class NotCertifiedWarning(UserWarning):
 
 
 class LeftOutWarning(UserWarning):
-    """Says which settings or examples were left out because outcomes of theirs are missing."""
+    """Says which settings or examples lack outcomes, and what became of them."""

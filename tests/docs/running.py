@@ -30,7 +30,7 @@ def run_page(page: Path, folder: Path) -> Iterator[tuple[Block, str, str]]:
         after = listed[number + 1] if number + 1 < len(listed) else None
         if block.language == "python":
             printed = _python(block, f"<{page.name}, block {number + 1}>", module) if block.runs else _compiles(block)
-            if after is not None and after.is_printed:
+            if after is not None and after.is_printed and block.runs:
                 yield after, after.text, printed
         elif block.language == "console":
             shown, printed, ours = "", "", True

@@ -102,9 +102,9 @@ def bets_in_order_of_size() -> None:
 def bets_see_their_own_loss() -> None:
     """The loss that is bet on enters its own stake."""
 
-    def broken(losses: Any, alpha: Any, *rest: Any, **named: Any) -> Any:
-        against = np.broadcast_to(alpha, len(losses))
-        rows = zip(losses.astype(float), against, strict=True)
+    def broken(losses: Any, alpha: Any, level: Any, selected: Any = None, of: Any = None) -> Any:
+        bets = losses if of is None else losses[of]
+        rows = zip(bets.astype(float), np.broadcast_to(alpha, len(bets)), strict=True)
         return np.array([kelly(row[None], limit, own=True)[0] for row, limit in rows])
 
     everywhere(p_values.betting, broken)

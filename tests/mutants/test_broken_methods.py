@@ -14,8 +14,8 @@ from riskfront.methods import Plan
 from riskfront.statistics import p_values
 from riskfront.statistics.procedures import FixedSequence
 from tests.monte_carlo.test_validity import caught
-from tests.statistics.test_traps_of_p_values import kelly
 from tests.support.populations import POPULATIONS, SHAPE, Population
+from tests.validity.broken import kelly
 
 pytestmark = pytest.mark.monte_carlo
 TRIALS = 600
@@ -103,8 +103,8 @@ def test_no_split_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_stakes_that_see_their_own_loss_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def seeing(losses: np.ndarray, alpha: float, delta: float, kept: object = None) -> np.ndarray:
-        return kelly(losses.astype(float), alpha, own=True)
+    def seeing(losses: np.ndarray, alpha: float, delta: float, kept: object, of: np.ndarray) -> np.ndarray:
+        return kelly(losses[of].astype(float), alpha, own=True)
 
     monkeypatch.setattr(evidence.p_values, "betting", seeing)
     assert caught(measured(POPULATIONS["0/1, independent"](), rf.ParetoTesting(), p_value="betting")) == [

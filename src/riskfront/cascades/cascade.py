@@ -10,9 +10,9 @@ import numpy as np
 from riskfront.arrays import FloatArray
 from riskfront.calibration.certificate import Certificate
 from riskfront.cascades import confidence as confidences
-from riskfront.cascades.columns import CascadeColumn, calls
+from riskfront.cascades.columns import CascadeColumn, calls, paid_samples
 from riskfront.cascades.confidence import LearntConfidence
-from riskfront.cascades.made_of import fingerprints
+from riskfront.cascades.made_of import contents, fingerprints
 from riskfront.cascades.settings import all_stages, described
 from riskfront.errors import InvalidInputError
 from riskfront.logs.runs import Runs
@@ -98,7 +98,7 @@ class Cascade:
         share = aside if aside is not None else _SHARE_LEARNT if learnt else _SHARE
         self._check_confidence(runs, confidence)
         if learnt or isinstance(thresholds, int):
-            kept_aside, rest = split_examples(runs.n_examples, share, seed)
+            kept_aside, rest = split_examples(runs.n_examples, share, seed, contents(runs, self._logged))
             learning, self.runs = runs.at(np.sort(kept_aside)), runs.at(np.sort(rest))
             self.n_aside = learning.n_examples
         else:
@@ -176,14 +176,10 @@ class Cascade:
         return values.astype(bool)
 
     def _column(self, values: Any, *, paid: bool = False, reference: int | None = None) -> CascadeColumn:
-        if (
-            paid
-            and isinstance(self.confidence, str)
-            and self.confidence == "agreement"
-            and "samples" in self.runs.values
-        ):
-            values = values * self.runs.value("samples")  # to see whether samples agree, all of them are paid for
-        return CascadeColumn(self._stages, self._gates, values, paid, reference)
+        once = None
+        if paid:
+            values, once = paid_samples(self.runs, self.confidence, values)
+        return CascadeColumn(self._stages, self._gates, values, paid, reference, once)
 
     def _calls(self) -> CascadeColumn:
         return calls(self._column(self.runs.value(self.score)))

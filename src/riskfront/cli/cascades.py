@@ -110,6 +110,11 @@ def cascade(
     problem = wanted.problem(p_value)
     made = offered.make(runs, seed)
     table = made.table(binary=parse_names(offered.binary), bounds=parse_bounds(offered.bounds))
+    if "cost" in problem.losses and "cost" not in table.loss_names:
+        raise InvalidInputError(
+            f"the runs must hold a cost to limit or minimise it; they hold {', '.join(table.loss_names)}. Add prices: "
+            "riskfront import ... --prices 'small=0.001, large=0.03', or minimise calls."
+        )
     if not as_json:
         _say(made)
     chosen = made.method if method == made.method.name else make_method(method)

@@ -29,7 +29,7 @@ Tables = Annotated[
     Path,
     typer.Option(help="Folder of loss tables, as reproduce tables makes them; of logs for router and quantisation."),
 ]
-Results = Annotated[Path, typer.Option("--out", help="Folder for a CSV file and figures.")]
+Results = Annotated[Path, typer.Option("--out", help="Folder for a CSV file and figures (PNG).")]
 Methods = Annotated[
     list[str], typer.Option(help="A method of your own, as my_module:MyMethod, which joins the paper's; repeat.")
 ]
@@ -125,9 +125,12 @@ def list_() -> int:
     """The experiments, what they ask, and where they are in the paper."""
     from rich.table import Table
 
-    shown = Table("name", "in the paper", "question", "data", box=None, header_style="bold")
+    shown = Table(box=None, header_style="bold")
+    shown.add_column("name", no_wrap=True)
+    shown.add_column("what is asked, on which data, and where it is in the paper")
     for experiment in EXPERIMENTS.values():
-        shown.add_row(experiment.name, experiment.paper, experiment.question, ", ".join(experiment.data))
+        data = ", ".join(experiment.data)
+        shown.add_row(experiment.name, f"{experiment.question}; {data} ({experiment.paper})")
     make_console().print(shown)
     return 0
 

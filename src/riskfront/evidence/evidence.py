@@ -11,6 +11,7 @@ import numpy as np
 
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
+from riskfront.evidence.powered import powered_p_values, with_strengths
 from riskfront.evidence.ranges import check_groups, tested_range
 from riskfront.evidence.worst_cases import measured_worst_cases, with_thresholds
 from riskfront.losses.derived import gaps
@@ -22,8 +23,8 @@ from riskfront.problems.problem import Problem
 from riskfront.statistics import p_values
 
 _DIGITS = 12  # estimates that differ by rounding alone are ties; a front must not depend on the order of summation
-_ROUNDING = 1e-9  # a mean above its limit by less is at its limit
-_BETS_AT_ONCE = 1 << 22  # losses that are turned into floats at a time
+ROUNDING = 1e-9  # a mean above its limit by less is at its limit
+BETS_AT_ONCE = 1 << 22  # losses that are turned into floats at a time
 
 
 class Evidence:
@@ -37,8 +38,9 @@ class Evidence:
 
     @classmethod
     def of_planning(cls, problem: Problem, opt: LossTable) -> Evidence:
-        """The evidence of planning examples, which may choose what testing examples must not: thresholds of worst cases."""
-        return cls(with_thresholds(problem, opt), opt)
+        """The evidence of planning examples, which may choose what testing examples must not: thresholds of worst cases, and
+        how far to believe a proxy."""
+        return cls(with_strengths(with_thresholds(problem, opt), opt), opt)
 
     @property
     def bets(self) -> bool:
@@ -105,7 +107,8 @@ class LimitTest:
         check_groups(limit, table)
         upper = limit.at_least is None or limit.worst is not None
         above = at - low if upper else high - at
-        plain = not (limit.padded or limit.drop_from or limit.gap_per or limit.worst or limit.term.is_ratio)
+        plain = not (limit.padded or limit.drop_from or limit.gap_per or limit.worst or limit.proxy)
+        plain = plain and not limit.term.is_ratio
         countable = plain and table.is_binary(limit.loss) and (low, high) == (0, 1)
         p_value = limit.p_value if limit.p_value != "auto" else "binomial" if countable else "betting"
         if p_value == "binomial" and not countable:
@@ -195,10 +198,10 @@ class LimitTest:
             return (
                 found
                 if self._as_first_released
-                else np.where(sums.total > (self.alpha + _ROUNDING) * sums.n, 1.0, found)
+                else np.where(sums.total > (self.alpha + ROUNDING) * sums.n, 1.0, found)
             )
         levels = np.full(len(rows), self.delta) if aims is None else aims
-        step = max(1, _BETS_AT_ONCE // max(1, table.n_examples))
+        step = max(1, BETS_AT_ONCE // max(1, table.n_examples))
         starts = range(0, len(rows), step) or range(1)
         blocks = [slice(start, start + step) for start in starts]
         found = np.concatenate([self._bets(table, rows[block], levels[block]) for block in blocks])
@@ -206,7 +209,7 @@ class LimitTest:
             return found
         # pairs leave some examples with less weight than others; what is measured counts all alike
         sums = self.sums(table, rows)
-        return np.where(sums.total > (self.alpha + _ROUNDING) * sums.n, 1.0, found)
+        return np.where(sums.total > (self.alpha + ROUNDING) * sums.n, 1.0, found)
 
     @property
     def _as_first_released(self) -> bool:
@@ -214,6 +217,8 @@ class LimitTest:
         return self.stakes == "fixed"
 
     def _bets(self, table: LossTable, rows: IntArray, aims: FloatArray) -> FloatArray:
+        if self.limit.proxy is not None:
+            return powered_p_values(self, table, rows, aims)
         return np.stack([self.bet(losses, kept, aims) for losses, kept in self.sequences(table, rows)], axis=1)
 
     def bet(
@@ -227,13 +232,12 @@ class LimitTest:
         against = self.alpha if alpha is None else alpha
         if self._as_first_released:
             return p_values.betting_fixed(losses, against, self.delta, kept)
-        counted = np.ones((1, losses.shape[1]), dtype=bool) if kept is None else kept
-        hopeful = np.flatnonzero(losses.sum(axis=1, where=counted) <= (against + _ROUNDING) * counted.sum(axis=1))
+        total = losses.sum(axis=1) if kept is None else losses.sum(axis=1, where=kept)
+        n = losses.shape[1] if kept is None else kept.sum(axis=1)
+        hopeful = np.flatnonzero(total <= (against + ROUNDING) * n)
         found = np.ones(len(losses))
-        if kept is not None and len(kept) > 1:
-            kept = kept[hopeful]
         levels = np.broadcast_to(aims, found.shape)[hopeful]
-        found[hopeful] = p_values.betting(losses[hopeful], against, levels, kept)
+        found[hopeful] = p_values.betting(losses, against, levels, kept, hopeful)
         return found
 
     def upper_bounds(self, table: LossTable, rows: IntArray, levels: FloatArray) -> FloatArray:

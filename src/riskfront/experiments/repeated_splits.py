@@ -21,26 +21,28 @@ from riskfront.arrays import IntArray
 from riskfront.calibration.decision import Decision, decide
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
+from riskfront.evidence.foreseen import foresee
 from riskfront.evidence.worst_cases import with_thresholds
 from riskfront.experiments.intervals import wilson
-from riskfront.experiments.verdicts import by_held_out, by_population
+from riskfront.experiments.verdicts import by_held_out, by_population, true_value
 from riskfront.losses.splits import split_examples
 from riskfront.losses.sums import SINGLE_THREADED
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import is_number
-from riskfront.methods import METHODS, Method, make_method, parameters, settled
+from riskfront.methods import BY_NAME, Method, make_method, parameters, settled
 from riskfront.problems.problem import Problem
 from riskfront.reading.sources import Bounds, Data, as_table
 
 _STREAM = 0x74726961  # the draws are independent of data that someone simulated with the same seed
 _BATCH = 100  # trials whose sums are computed together
+_AHEAD = 96  # settings at the beginning of a path whose bets are made for all problems together
 
 
 def run(
     table: Data,
     problem: Problem,
     *,
-    methods: Sequence[str | Method] = tuple(METHODS),
+    methods: Sequence[str | Method] = BY_NAME,
     alphas: Sequence[float | Sequence[float]] | None = None,
     p_values: Sequence[str] = ("as given",),
     trials: int = 100,
@@ -105,11 +107,11 @@ def run(
         for start in range(0, trials, _BATCH):
             numbers = range(start, min(start + _BATCH, trials))
             for trial, parts in zip(numbers, _draw(table, numbers, size, planners, held_out, seed), strict=True):
-                for p_value, alpha, variant in problems:
+                found = _outcomes(parts, [variant for _, _, variant in problems], planners, held_out)
+                for (p_value, alpha, _), outcomes in zip(problems, found, strict=True):
                     shown = alpha if alpha is None or isinstance(alpha, float | int) else tuple(alpha)
                     about = {"p_value": p_value, "alpha": shown, "trial": trial}
-                    found = _outcomes(parts, variant, planners, held_out)
-                    rows += [{"method": label, **about, **row} for label, row in zip(labels, found, strict=True)]
+                    rows += [{"method": label, **about, **row} for label, row in zip(labels, outcomes, strict=True)]
     return pd.DataFrame(rows)
 
 
@@ -193,17 +195,42 @@ def _draw(
         yield _Trial({fraction: (opt[index], test[index]) for fraction, (opt, test) in halves.items()}, judges[index])
 
 
-def _outcomes(parts: _Trial, problem: Problem, planners: Sequence[Method], held_out: bool) -> Iterator[dict[str, Any]]:
-    """What each method does in one trial."""
-    judge = Evidence.of_planning(problem, parts.judge)
+def _outcomes(
+    parts: _Trial, problems: Sequence[Problem], planners: Sequence[Method], held_out: bool
+) -> Iterator[tuple[dict[str, Any], ...]]:
+    """For each problem, what each method does in one trial."""
+    judges = [Evidence.of_planning(problem, parts.judge) for problem in problems]
+    found = []
     for planner in planners:
-        opt, test = parts.split(planner)
-        plan = planner.plan(opt, problem)
+        decisions = _decisions(parts, problems, planner)
+        found.append([_judged(*made, held_out) for made in zip(decisions, judges, strict=True)])
+    return zip(*found, strict=True)
+
+
+def _decisions(parts: _Trial, problems: Sequence[Problem], planner: Method) -> list[Decision]:
+    """What one method certifies under each problem; bets for all of them are made side by side."""
+    opt, test = parts.split(planner)
+    plans = []
+    for problem in problems:
+        plans.append(planner.plan(opt, problem))
         for term in problem.terms:  # one read of the planned settings serves every alpha
-            LossTable.read_together([test, parts.judge], term, plan.rows)
-        net = Evidence(problem, parts.everything(planner)) if plan.net > 0 else None
-        evidence = Evidence(with_thresholds(problem, opt), test)
-        yield _judged(decide(plan, evidence, net), judge, held_out)
+            LossTable.read_together([test, parts.judge], term, plans[-1].rows)
+    deltas = [problem.delta - plan.net * problem.delta for plan, problem in zip(plans, problems, strict=True)]
+    evidences = [Evidence(with_thresholds(problem, opt), test) for problem in problems]
+    if all(plan.procedure.sequential for plan in plans):
+        evidences = foresee(evidences, [plan.rows_in(test)[:_AHEAD] for plan in plans], deltas)
+    nets: list[Evidence | None] = [None] * len(problems)
+    if all(plan.net > 0 for plan in plans):
+        whole = parts.everything(planner)
+        every, m = np.arange(whole.n_configs), whole.n_configs
+        levels = [plan.net * problem.delta / m for plan, problem in zip(plans, problems, strict=True)]
+        nets = [*foresee([Evidence(problem, whole) for problem in problems], [every] * len(problems), levels)]
+    elif any(plan.net > 0 for plan in plans):
+        whole = parts.everything(planner)
+        nets = [
+            Evidence(problem, whole) if plan.net > 0 else None for plan, problem in zip(plans, problems, strict=True)
+        ]
+    return [decide(*made) for made in zip(plans, evidences, nets, strict=True)]
 
 
 def _judged(decision: Decision, judge: Evidence, held_out: bool) -> dict[str, Any]:
@@ -220,7 +247,7 @@ def _judged(decision: Decision, judge: Evidence, held_out: bool) -> dict[str, An
         names = [*judge.problem.limit_names, *(objective.name for objective in judge.problem.objectives)]
         return found | dict.fromkeys(names, np.nan)
     for name, test in zip(judge.problem.limit_names, judge.tests, strict=True):
-        found[name] = float(test.worst_measured(judge.table, best)[0])
+        found[name] = float(true_value(test, judge.table, best)[0])
     for objective, value in zip(judge.problem.objectives, judge.objectives(best)[0], strict=True):
         found[objective.name] = float(-value if objective.maximize else value) if np.isfinite(value) else np.nan
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from riskfront.arrays import BoolArray, FloatArray, IntArray
@@ -27,6 +29,11 @@ def by_held_out(judge: Evidence, best: IntArray) -> dict[str, bool]:
     p = np.concatenate([_p_of_excess(test, judge.table, best).ravel() for test in judge.tests])
     # one limit or group may show it by chance, so they share the level
     return {"held_out_above": bool(_above(judge, best)[0]), "held_out_shown": bool(p.min() <= HELD_OUT_LEVEL / p.size)}
+
+
+def true_value(test: LimitTest, table: LossTable, rows: IntArray) -> FloatArray:
+    """(rows,): what compares with the number of the limit. Padding serves a test; the truth is the mean it speaks of."""
+    return replace(test, limit=replace(test.limit, padded=False)).worst_measured(table, rows)
 
 
 def _above(judge: Evidence, rows: IntArray) -> BoolArray:

@@ -120,5 +120,5 @@ def _one_each(frame: pd.DataFrame, column: str) -> bool:
 def _where(runs: Runs, where: str | Sequence[str]) -> Runs:
     frame, settings = runs.frame(), list(runs.settings.columns)
     filters = parse_filters(where)
-    must_be_known_beforehand(frame, filters, "example", settings)
+    must_be_known_beforehand(frame, filters, "example", settings, ["score"] if "score" in runs.values else [])
     return from_frame(filtered(frame, filters, list(runs.values)), settings, list(runs.examples.columns))

@@ -11,6 +11,7 @@ import pandas as pd
 from riskfront.calibration.calibration import split_and_test
 from riskfront.evidence.evidence import Evidence
 from riskfront.experiments.repeated_splits import calibration_examples
+from riskfront.experiments.verdicts import true_value
 from riskfront.losses.table import LossTable
 from riskfront.methods import Method, settled
 from riskfront.reproduction.descriptions import Experiment
@@ -51,7 +52,7 @@ def _truth(experiment: Experiment, judge: Evidence, rows: np.ndarray, signs: np.
     columns = [*experiment.risks, *experiment.objectives]
     if len(rows) == 0:
         return pd.DataFrame([dict.fromkeys(columns, np.nan) | {"violated": False, "covered": 0.0}])
-    means = [test.shown(test.worst_mean(judge.table, rows)) for test in judge.tests]
+    means = [true_value(test, judge.table, rows) for test in judge.tests]
     objectives = judge.objectives(rows)
     frame = pd.DataFrame(np.column_stack([*means, objectives * signs]), columns=columns)
     worst = np.where(signs > 0, 1.0, 0.0)

@@ -38,6 +38,6 @@ def measure(
 
 
 def summary(experiment: Experiment, table: LossTable, results: pd.DataFrame) -> pd.DataFrame:
-    """The front by what its settings prune, and the lowest cost within given drops of accuracy."""
-    counts = results.groupby("pruned", sort=False).agg(settings=("front", "size"), on_front=("front", "sum"))
+    """How many settings prune what, and how many of them are on the front."""
+    counts = results.groupby("pruned", sort=False).agg(so_pruned=("front", "size"), on_front=("front", "sum"))
     return counts.reset_index()

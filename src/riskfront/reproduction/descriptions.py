@@ -79,7 +79,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     for experiment in (
         Experiment(
             "two-objectives",
-            "figures 2, 3 and D.4",
+            "figures 3, 4 and D.4",
             "accuracy reduction is limited, relative cost is free",
             "trials",
             FOUR,
@@ -114,7 +114,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "worst-class",
-            "figures 4 and D.5",
+            "figures 5 and D.5",
             "accuracy reduction is limited on average and in every class, relative cost is free",
             "trials",
             ("mnli",),

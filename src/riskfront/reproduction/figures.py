@@ -1,4 +1,4 @@
-"""Figures of the experiments, one function a kind; each returns a matplotlib figure of the plain results."""
+"""Figures of the experiments, one function a kind (repeated trials: trial_figures); each returns a matplotlib figure."""
 
 from __future__ import annotations
 
@@ -7,48 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from riskfront.errors import MissingExtraError
-from riskfront.reporting.plots import (
-    PALETTE,
-    plot_cost_curves,
-    plot_risk_histogram,
-    plot_violations,
-    plot_violins,
-)
+from riskfront.reporting.plots import PALETTE
 from riskfront.reproduction.descriptions import Experiment
 from riskfront.reproduction.optimizers import GRID
+from riskfront.reproduction.trial_figures import INK, first, new_figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-def draw_trials(experiment: Experiment, title: str, results: pd.DataFrame) -> Figure:
-    """Risks, objectives and violations against alpha; at one alpha histogram, violins and bars."""
-    curves = [*experiment.risks, *experiment.objectives, "violated"]
-    figure, axes = _panels(title, 2, max(len(curves), 3))
-    results = results.assign(alpha=[_first(alpha) for alpha in results["alpha"]])
-    shown = _first(experiment.shown)
-    for place, column in zip(axes[0], curves, strict=False):
-        plot_cost_curves(results, column, ax=place)
-        _without_legend(place)
-    for place in axes[0][len(curves) :]:
-        place.set_axis_off()
-    axes[0][0].axline((shown, shown), slope=1, color="#1c2127", linestyle=":", linewidth=1)
-    axes[0][len(curves) - 1].axhline(experiment.delta, color="#1c2127", linestyle="--", linewidth=1)
-    axes[0][len(curves) - 1].set(ylabel="share of trials whose setting breaks a limit")
-    risk = experiment.risks[0]
-    plot_risk_histogram(results, risk, alpha=shown, limit=shown, ax=axes[1][0])
-    plot_violins(results, risk, alpha=shown, limit=shown, ax=axes[1][1])
-    plot_violations(results, alpha=shown, delta=experiment.delta, ax=axes[1][2])
-    for place in axes[1]:
-        _without_legend(place)
-    for place in axes[1][1:3]:
-        place.tick_params(axis="x", labelrotation=60, labelsize="x-small")
-    for place in axes[1][3:]:
-        place.set_axis_off()
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
-    return figure
+#: by what is pruned, in alphabetical order; all that prunes nothing but layers stands out
+_CLOUD = ("#E69F00", "#D55E00", "#8C564B", "#CC79A7", "#0072B2", "#000000", "#009E73", "#56B4E9")
 
 
 def draw_chosen_sets(experiment: Experiment, title: str, results: pd.DataFrame) -> Figure:
@@ -57,13 +26,14 @@ def draw_chosen_sets(experiment: Experiment, title: str, results: pd.DataFrame) 
     figure, axes = _panels(title, 1, len(methods), share=True)
     across, upwards = experiment.objectives
     risk = experiment.risks[0]
-    top = float(np.nanmax([results[risk].max(), 1e-9]))
+    top = max(float(np.nanmax([results[risk].max(), 0.0])), first(experiment.alphas[0]))
     drawn: Any = None
     for place, method in zip(axes[0], methods, strict=True):
         rows = results[(results["method"] == method) & (results["trial"] == 0)]
         drawn = place.scatter(1 - rows[upwards], rows[across], c=rows[risk], vmin=0, vmax=top, s=28, cmap="viridis")
-        place.set(xlabel="abstention rate", ylabel=across, title=method)
+        place.set(xlabel="abstention rate", title=method.replace(", ", ",\n"))
         place.title.set_fontsize("small")
+    axes[0][0].set(ylabel=across)
     figure.colorbar(drawn, ax=list(axes[0]), label=risk)
     return figure
 
@@ -77,44 +47,31 @@ def draw_optimizers(experiment: Experiment, title: str, results: pd.DataFrame) -
     grid = means[means["method"] == GRID]
     for place, search in zip(axes[0], searches, strict=False):
         rows = means[means["method"] == search]
+        place.plot(grid["alpha"], grid[name], color=PALETTE[0], linewidth=3, label=GRID)
         for index, (budget, part) in enumerate(rows.groupby("evaluations")):
-            place.plot(part["alpha"], part[name], marker="o", ms=4, color=PALETTE[1 + index % 6], label=f"{budget}")
-        place.plot(grid["alpha"], grid[name], color=PALETTE[0], linewidth=2, label=GRID)
-        place.set(xlabel="alpha", ylabel=name, title=search)
-        place.legend(fontsize="small")
+            color = PALETTE[1 + index % 6]
+            place.plot(part["alpha"], part[name], marker="o", ms=4, color=color, label=f"{budget} evaluations")
+        place.set(xlabel="alpha", title=search, yscale="log")
+    axes[0][0].set(ylabel=name)
+    handles = axes[0][0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=5, fontsize="small", frameon=False)
     return figure
 
 
 def draw_clouds(experiment: Experiment, title: str, results: pd.DataFrame) -> Figure:
     """Every setting by cost and accuracy, coloured by what it prunes, with the front."""
-    figure, axes = _panels(title, 1, 1)
-    place = axes[0][0]
-    for index, (pruned, rows) in enumerate(results.groupby("pruned", sort=True)):
-        color = PALETTE[index % len(PALETTE)]
-        place.scatter(rows["relative cost"], rows["accuracy"], s=8, color=color, alpha=0.6, linewidths=0, label=pruned)
+    figure = new_figure(title, 8.2, 4.4)
+    place = figure.subplots()
+    for pruned, color in zip(sorted(set(results["pruned"])), _CLOUD, strict=False):
+        rows = results[results["pruned"] == pruned]
+        place.scatter(rows["relative cost"], rows["accuracy"], s=9, color=color, alpha=0.7, linewidths=0, label=pruned)
     front = results[results["front"]].sort_values("relative cost")
-    place.plot(front["relative cost"], front["accuracy"], color="#1c2127", linewidth=1, label="front")
-    place.set(xlabel="relative cost", ylabel="accuracy")
-    place.legend(fontsize="small", markerscale=2)
+    place.plot(front["relative cost"], front["accuracy"], color=INK, linewidth=1, drawstyle="steps-post", label="front")
+    place.set(xlabel="relative cost", ylabel="accuracy", xscale="log")
+    figure.legend(loc="outside right center", fontsize="small", markerscale=2, frameon=False, title="prunes")
     return figure
 
 
 def _panels(title: str, rows: int, columns: int, *, share: bool = False) -> tuple[Figure, Any]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("matplotlib", "plots") from None
-    figure = Figure(figsize=(4.2 * columns, 3.6 * rows + 0.8), layout="constrained")
-    figure.suptitle(title, fontsize="medium")
+    figure = new_figure(title, 3.6 * columns + 0.6, 3.4 * rows + 0.6)
     return figure, figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
-
-
-def _first(alpha: Any) -> float:
-    """The number of the first limit, which is the one that varies."""
-    return float(alpha[0] if isinstance(alpha, list | tuple) else alpha)
-
-
-def _without_legend(place: Axes) -> None:
-    legend = place.get_legend()
-    if legend is not None:
-        legend.remove()

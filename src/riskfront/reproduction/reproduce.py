@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,24 +17,24 @@ from riskfront.methods import Method
 from riskfront.reproduction import chosen_sets, clouds, figures, optimizers, trials
 from riskfront.reproduction.descriptions import EXPERIMENTS, Experiment
 from riskfront.reproduction.stored_tables import StoredTable, find_tables, with_abstaining, with_fewer_exits
+from riskfront.reproduction.trial_figures import draw_trials
 from riskfront.runtime.files import write_text, written_whole
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How an experiment is measured, summed up and drawn, and the format of its figure."""
+    """How an experiment is measured, summed up and drawn."""
 
     measure: Callable[..., pd.DataFrame]
     summary: Callable[[Experiment, LossTable, pd.DataFrame], pd.DataFrame]
     draw: Callable[[Experiment, str, pd.DataFrame], Any]
-    suffix: str = "svg"
 
 
 KINDS = {
-    "trials": Kind(trials.measure, trials.summary, figures.draw_trials),
+    "trials": Kind(trials.measure, trials.summary, draw_trials),
     "chosen-sets": Kind(chosen_sets.measure, chosen_sets.summary, figures.draw_chosen_sets),
     "optimizers": Kind(optimizers.measure, optimizers.summary, figures.draw_optimizers),
-    "clouds": Kind(clouds.measure, clouds.summary, figures.draw_clouds, "png"),  # thousands of points
+    "clouds": Kind(clouds.measure, clouds.summary, figures.draw_clouds),
 }
 
 
@@ -43,6 +44,16 @@ def prepared(experiment: Experiment, stored: StoredTable) -> LossTable:
     if not experiment.lambdas:
         return table
     return with_abstaining(with_fewer_exits(table, experiment.exits), experiment.lambdas)
+
+
+def save(figure: Any, path: Path) -> None:
+    """A PNG file of at most 256 colours, which is small enough to be kept beside the numbers."""
+    from PIL import Image
+
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=100)
+    few = Image.open(drawn).convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(path, format="png", optimize=True)
 
 
 def reproduce(
@@ -65,19 +76,36 @@ def reproduce(
         trials: instead of the description's.
     """
     experiment = EXPERIMENTS[known(name, EXPERIMENTS, "experiment")]
-    kind, target, summaries = KINDS[experiment.kind], Path(out), []
-    found = find_tables(tables, experiment.data)
-    target.mkdir(parents=True, exist_ok=True)
-    for stored in found:
+    target, summaries = Path(out), []
+    for stored in find_tables(tables, experiment.data):
         say(f"{name} on {stored.title} ...")
-        table = prepared(experiment, stored)
-        results = kind.measure(experiment, stored.data, table, more=methods, trials=trials, seed=seed)
-        means = kind.summary(experiment, table, results)
-        about = {"data": stored.data, "variant": stored.variant, "exits": stored.exits}
-        size = {"settings": table.n_configs, "rows": table.n_examples}
-        summaries.append(pd.DataFrame([about | size] * len(means)).join(means, rsuffix=" "))
-        figure = kind.draw(experiment, f"{experiment.question}: {stored.title}", results)
-        with written_whole(target / f"{name}.{stored.file_name}.{kind.suffix}") as path:
-            figure.savefig(path, format=kind.suffix, dpi=110)
-        write_text(target / f"{name}.csv", pd.concat(summaries, ignore_index=True).round(5).to_csv(index=False))
-    return pd.concat(summaries, ignore_index=True)
+        summaries.append(on_one_table(experiment, stored, target, methods=methods, trials=trials, seed=seed))
+        found = pd.concat(summaries, ignore_index=True)
+        write_text(target / f"{name}.csv", as_csv(found))
+    return found
+
+
+def on_one_table(
+    experiment: Experiment,
+    stored: StoredTable,
+    out: Path,
+    *,
+    methods: Sequence[Method] = (),
+    trials: int | None = None,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """The summary on one table; its figure is written."""
+    kind, table = KINDS[experiment.kind], prepared(experiment, stored)
+    results = kind.measure(experiment, stored.data, table, more=methods, trials=trials, seed=seed)
+    means = kind.summary(experiment, table, results)
+    figure = kind.draw(experiment, f"{stored.title}\n{experiment.question}", results)
+    out.mkdir(parents=True, exist_ok=True)
+    with written_whole(out / f"{experiment.name}.{stored.file_name}.png") as path:
+        save(figure, path)
+    about = {"data": stored.data, "variant": stored.variant, "exits": stored.exits}
+    size = {"settings": table.n_configs, "rows": table.n_examples}
+    return pd.concat([pd.DataFrame([about | size] * len(means)), means], axis=1)
+
+
+def as_csv(summaries: pd.DataFrame) -> str:
+    return summaries.to_csv(index=False, float_format="%.6g")

@@ -17,6 +17,19 @@ from riskfront.errors import StoreError
 from riskfront.losses.table import LossTable
 from riskfront.reproduction.language_models import MAKERS
 
+#: names in files -> what people call it
+WORDS = {
+    "ag_news": "AG News",
+    "imdb": "IMDB",
+    "qnli": "QNLI",
+    "qqp": "QQP",
+    "mnli": "MNLI",
+    "paper": "trained as in the paper",
+    "early": "loss on early layers",
+    "cls": "[CLS] exits",
+    "pooled": "pooled exits",
+}
+
 
 @dataclass(frozen=True)
 class StoredTable:
@@ -29,7 +42,8 @@ class StoredTable:
 
     @property
     def title(self) -> str:
-        return ", ".join(part for part in (self.data, self.variant, self.exits) if part)
+        """In words."""
+        return ", ".join(WORDS.get(part, part) for part in (self.data, self.variant, self.exits) if part)
 
     @property
     def file_name(self) -> str:

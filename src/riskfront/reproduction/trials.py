@@ -62,20 +62,22 @@ def measure(
 
 
 def summary(experiment: Experiment, table: LossTable, results: pd.DataFrame) -> pd.DataFrame:
-    """Means over trials. Where nothing is certified the full model runs: one more column counts its cost in those trials."""
-    means = summarize(results)
-    error = results.groupby(["method", "p_value", "alpha"], sort=False)[list(experiment.objectives)].sem()
+    """Means over trials. Where nothing is certified the full model runs: one more column counts its cost in those trials, and
+    the standard error is that of this column."""
+    means, keys = summarize(results), ["method", "p_value", "alpha"]
+    at = pd.MultiIndex.from_frame(means[keys])
     full = full_row(table.configs)
-    keys = pd.MultiIndex.from_frame(means[["method", "p_value", "alpha"]])
-    for name in experiment.objectives:
-        means[f"{name}, standard error"] = error.loc[keys, name].to_numpy()
+    counted = results
     if full is not None and experiment.risks[0] != "relative cost":
-        spent = objective_values(experiment, table)[full]
-        filled = results.assign(**{OR_FULL: results[experiment.objectives[0]].fillna(spent)})
-        mean = filled.groupby(["method", "p_value", "alpha"], sort=False)[OR_FULL].mean()
-        means[f"{experiment.objectives[0]} {OR_FULL}"] = mean.loc[keys].to_numpy()
-        if experiment.objectives[0] == "flops":
-            means["speed-up"] = spent / mean.loc[keys].to_numpy()
+        first, spent = experiment.objectives[0], objective_values(experiment, table)[full]
+        counted = results.assign(**{first: results[first].fillna(spent)})
+        mean = counted.groupby(keys, sort=False)[first].mean().loc[at].to_numpy()
+        means[f"{first} {OR_FULL}"] = mean
+        if first == "flops":
+            means["speed-up"] = spent / mean
+    error = counted.groupby(keys, sort=False)[list(experiment.objectives)].sem()
+    for name in experiment.objectives:
+        means[f"{name}, standard error"] = error.loc[at, name].to_numpy()
     return means.drop(columns=["p_value"])
 
 

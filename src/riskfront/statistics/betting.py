@@ -21,7 +21,11 @@ _STEPS = 64  # examples that are turned into gains at a time
 
 
 def betting(
-    losses: Array, alpha: float | FloatArray, level: float | FloatArray, selected: BoolArray | None = None
+    losses: Array,
+    alpha: float | FloatArray,
+    level: float | FloatArray,
+    selected: BoolArray | None = None,
+    of: IntArray | None = None,
 ) -> FloatArray:
     """min(1, 1 / max_t W_t), W_t = prod_{i <= t} (1 + stake_i (alpha - L_i)), for each row of losses.
 
@@ -33,23 +37,25 @@ def betting(
 
     Args:
         losses: (rows, n) in [0, 1], one row a setting, in an order fixed beforehand.
-        alpha: the limit, in (0, 1), or one for each row, (rows,).
-        level: what the stakes aim at, or one for each row, (rows,); fixed before the losses were seen.
+        alpha: the limit, in (0, 1), or one for each bet.
+        level: what the stakes aim at, or one for each bet; fixed before the losses were seen.
         selected: (rows, n) or (1, n); a conditional risk bets on the selected examples only, as if the others were absent.
+        of: (bets,), the row of losses that each bet is on; by default one bet on each row.
     """
-    rows, n = losses.shape
-    result = np.ones(rows)
-    against, aims = (np.broadcast_to(np.asarray(v, dtype=np.float64), (rows,)) for v in (alpha, level))
-    for start in range(0, rows if n else 0, _ROWS):
+    on, n = np.arange(len(losses)) if of is None else of, losses.shape[1]
+    result = np.ones(len(on))
+    against, aims = (np.broadcast_to(np.asarray(v, dtype=np.float64), on.shape) for v in (alpha, level))
+    for start in range(0, len(on) if n else 0, _ROWS):
         block = slice(start, start + _ROWS)
-        bets, counts = losses[block], np.full(len(losses[block]), n)
+        bets, rows, counts = losses, on[block], np.full(len(on[block]), n)
         if selected is not None:
-            bets, counts = _packed(bets, np.broadcast_to(selected, losses.shape)[block])
-        result[block] = np.exp(-_best_log_wealth(bets, counts, against[block], aims[block]))
+            bets, counts = packed(losses[rows], np.broadcast_to(selected, losses.shape)[rows])
+            rows = np.arange(len(rows))
+        result[block] = np.exp(-_best_log_wealth(bets, rows, counts, against[block], aims[block]))
     return result
 
 
-def _packed(losses: Array, kept: BoolArray) -> tuple[Array, IntArray]:
+def packed(losses: Array, kept: BoolArray) -> tuple[Array, IntArray]:
     """The selected losses of each row first, in their order, (rows, longest); and how many each row has, (rows,)."""
     counts = kept.sum(axis=1)
     first = np.arange(int(counts.max(initial=0))) < counts[:, None]
@@ -58,17 +64,19 @@ def _packed(losses: Array, kept: BoolArray) -> tuple[Array, IntArray]:
     return packed, counts
 
 
-def _best_log_wealth(losses: Array, counts: IntArray, alpha: FloatArray, level: FloatArray) -> FloatArray:
-    """max(0, max_t log W_t) for each row of losses, (rows, n), of which the first ``counts``, (rows,), count.
+def _best_log_wealth(
+    losses: Array, rows: IntArray, counts: IntArray, alpha: FloatArray, level: FloatArray
+) -> FloatArray:
+    """max(0, max_t log W_t) for each bet on one of the ``rows`` of losses, of which the first ``counts``, (bets,), count.
 
-    One pass over t. Every line works on all rows at once, in place; a row that has ended bets on gains of 0.
+    One pass over t. Every line works on all bets at once, in place; a row that has ended bets on gains of 0.
     """
     target = -np.log(level)
     missing, least = target.copy(), target.copy()  # log(target / W_t), now and at its smallest
-    squares, stake, spread = (np.zeros(len(losses)) for _ in range(3))
+    squares, stake, spread = (np.zeros(len(rows)) for _ in range(3))
     a, n = _one_if_equal(alpha), _one_if_equal(counts.astype(np.float64))
-    most, prior, widest = CAP / (1 - a), (1 - a) * n, (1 - a) * a
-    for t, gain, square in _gains(losses, counts, alpha):
+    most, prior, widest = np.broadcast_to(CAP / (1 - a), stake.shape).copy(), (1 - a) * n, (1 - a) * a
+    for t, gain, square in _gains(losses, rows, counts, alpha):
         seen = max(t, 0.5)  # before the first loss the spread is the widest there is
         half = (max(n - t, 1.0) if isinstance(n, float) else np.maximum(n - t, 1.0)) / 2
         np.multiply(squares, half / seen, out=spread)
@@ -95,11 +103,13 @@ def _one_if_equal(values: FloatArray) -> FloatArray | float:
     return float(values[0]) if values.min() == values.max() else values
 
 
-def _gains(losses: Array, counts: IntArray, alpha: FloatArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    """t, alpha - L_{t+1} of every row, (rows,), 0 where the row has ended, and its square."""
+def _gains(
+    losses: Array, rows: IntArray, counts: IntArray, alpha: FloatArray
+) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    """t, alpha - L_{t+1} of every bet, (bets,), 0 where its row has ended, and its square."""
     ends = counts.min(initial=losses.shape[1])
     for start in range(0, losses.shape[1], _STEPS):
-        gains = np.ascontiguousarray((alpha[:, None] - losses[:, start : start + _STEPS]).T)
+        gains = np.ascontiguousarray((alpha[:, None] - losses[rows, start : start + _STEPS]).T)
         if ends < start + len(gains):
             gains[np.arange(start, start + len(gains))[:, None] >= counts] = 0.0
         yield from zip(range(start, start + len(gains)), gains, gains * gains, strict=True)
