@@ -75,8 +75,8 @@ def guarantee(frame: pd.DataFrame) -> Iterator[str]:
         )
         if over == 0:
             yield (
-                "  The paper has it above delta; here it is not. A likely reason: neighbouring exit thresholds are nearly the same "
-                "test, so looking at all of them costs little, and Hoeffding-Bentkus is conservative. Nothing guarantees it."
+                "  The paper has it above delta; here it is not. A likely reason: neighbouring exit thresholds are nearly the "
+                "same test, so looking at all of them costs little, and Hoeffding-Bentkus is careful. Nothing guarantees it."
             )
 
 
@@ -104,9 +104,9 @@ def lowest_cost(frame: pd.DataFrame) -> Iterator[str]:
         yield "  Not in: " + "; ".join(cases) + "."
         if (best[missed] == "sgt").any():
             yield (
-                "  A likely reason why 3D-SGT wins there, not measured apart: its corner is declared, so it plans on no examples "
-                "and tests on all, where Pareto Testing in the paper's form plans on half; and this grid is long in one dimension "
-                "(exits) and short in the others, so that its graph is almost a path."
+                "  A likely reason why 3D-SGT wins there, not measured apart: its corner is declared, so it plans on nothing "
+                "and tests on all examples, where Pareto Testing in the paper's form plans on half; and this grid is long "
+                "in one dimension (exits) and short in the others, so that its graph is almost a path."
             )
     for name in (EXACT, DEFAULT, SIGNED):
         if name not in cost:
