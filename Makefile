@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test mutants lint format bench docs docs-serve clean
+.PHONY: demo test mutants validity lint format bench docs docs-serve dist clean
 
 demo: $(VENV)/base.done
 	$(BIN)/riskfront demo --out-dir demo-output
@@ -15,6 +15,10 @@ test: $(VENV)/dev.done lint
 
 mutants: $(VENV)/dev.done
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants
+
+# every guarantee on every hard population, and every known trap (about ten minutes of one core); writes docs/compare/validity.md
+validity: $(VENV)/dev.done
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.validity
 
 lint: $(VENV)/dev.done
 	$(BIN)/ruff check .
@@ -36,6 +40,10 @@ docs: $(VENV)/dev.done
 docs-serve: $(VENV)/dev.done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
+# wheel and sdist in dist/, tried in empty environments of every supported Python that is here (minutes)
+dist: $(VENV)/dev.done
+	$(BIN)/python -m tests.release
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -48,4 +56,4 @@ $(VENV)/dev.done: $(VENV)/bin/python pyproject.toml
 	touch $(VENV)/base.done $@
 
 clean:
-	rm -rf $(VENV) demo-output site
+	rm -rf $(VENV) demo-output site dist

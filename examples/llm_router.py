@@ -1,7 +1,8 @@
 """A router between language models that decides by the prompt alone, before any model is called.
 
     python examples/llm_router.py                                    # small generated logs
-    python examples/llm_router.py picture.png runs.parquet LARGE     # what `riskfront import` wrote, and the reference
+    python examples/llm_router.py picture.png runs.parquet LARGE     # runs of your own, and the reference among them
+    python examples/llm_router.py picture.png LOGS LARGE routerbench # logs of a tool that `riskfront import` knows
 
 Which prompts may go to a cheaper model is learnt from what is known of a prompt, on examples that are set aside; the
 threshold is certified: at most 4 points of score may be lost against the reference.
@@ -39,9 +40,11 @@ def generated(folder: Path, n: int = 4000) -> Path:
     return folder / "runs.parquet"
 
 
-def main(picture: Path = Path("llm_router.png"), runs: Path | None = None, reference: str = "large") -> dict[str, Any]:
+def main(
+    picture: Path = Path("llm_router.png"), runs: Path | None = None, reference: str = "large", tool: str | None = None
+) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        logged = rf.read_runs(generated(Path(folder)) if runs is None else runs)
+        logged = rf.read_runs(generated(Path(folder)) if runs is None else runs, tool)
     known = [str(name) for name in logged.examples if name != "example" and logged.examples[name].nunique() > 1]
     known = [name for name in known if name in ("task", "length", "prompt_chars", "prompt_tokens")]
     router = rf.Router(logged, confidence=rf.LearntConfidence(known))

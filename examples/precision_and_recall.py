@@ -33,10 +33,7 @@ def main(picture: Path = Path("precision_and_recall.png")) -> dict[str, Any]:
     model = LogisticRegression(max_iter=1000, C=0.01).fit(x[train], odd[train])
     safe = RiskControlledClassifier(
         model,
-        limits=[
-            f"false_negative <= {1 - RECALL:.2f} given positive",
-            f"false_positive <= {1 - PRECISION:.2f} given predicted_positive",
-        ],
+        limits=[f"recall >= {RECALL}", f"precision >= {PRECISION}"],
         minimize=["false_positive"],
         abstain_thresholds=[0],
     )

@@ -16,6 +16,17 @@ HEAVY = ("torch", "matplotlib", "altair", "optuna", "sklearn", "zarr", "smac", "
 SOURCE = Path(rf.__file__).parent
 ROOT = Path(__file__).parents[1]
 NAMES = {
+    "Cascade",
+    "LearntConfidence",
+    "LeftOutWarning",
+    "Policy",
+    "Router",
+    "SpentExamplesError",
+    "check",
+    "forecast",
+    "plan_sample",
+    "read_runs",
+    "read_wide",
     "AlphaConstrained",
     "Choice",
     "EvaluationError",
@@ -65,6 +76,14 @@ def test_exported_names() -> None:
     assert set(dir(rf)) >= set(rf.__all__)
     assert len(set(rf.__all__)) == len(rf.__all__)
     assert all(hasattr(rf, name) for name in rf.__all__)
+
+
+def test_names_that_are_loaded_later_are_known_to_type_checkers() -> None:
+    """And to the reference, which reads the source and runs nothing."""
+    source = (SOURCE / "__init__.py").read_text(encoding="utf-8")
+    seen = source.split("if TYPE_CHECKING:")[1].split("__all__")[0]
+    named = {name.strip() for names in re.findall(r"import (.+)", seen) for name in names.split(",")}
+    assert named == set(rf._LATER)
 
 
 # module path -> names that people import from it

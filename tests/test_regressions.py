@@ -31,7 +31,7 @@ def test_a_declared_class_without_examples_cannot_be_certified():
     assert rf.calibrate(table(groups={"label": np.array(["a"] * 400)}), per_label)
     declared = table(groups={"label": labels})
     assert declared.group("label").levels == ("a", "rare")
-    for method in rf.methods.METHODS:
+    for method in rf.methods.BY_NAME:
         if rf.methods.METHODS[method].guaranteed:
             assert not rf.calibrate(declared, per_label, method=method)
 

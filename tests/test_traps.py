@@ -10,12 +10,13 @@ import pytest
 
 import riskfront as rf
 from riskfront.evidence.evidence import Evidence
-from riskfront.methods import METHODS
+from riskfront.methods import BY_NAME
 from riskfront.statistics import graphs
 from riskfront.statistics.procedures import FixedSequence, Graphical
 from tests.support import reference as ref
 from tests.support.checks import too_many
 from tests.support.tables import random_table
+from tests.validity import broken
 
 TRIALS, DELTA = 4000, 0.1
 
@@ -27,18 +28,8 @@ def family_wise_error(rejects, m: int, seed: int = 0) -> int:
 
 
 def test_graphical_loop_without_an_exit() -> None:
-    def steps_of_the_published_loop(p: np.ndarray, budget: np.ndarray, most: int) -> int:
-        """Algorithm "3D Graph Testing" as printed: while hypotheses are left; nothing happens when none can be rejected."""
-        left, steps = list(range(len(p))), 0
-        while left and steps < most:
-            best = min(left, key=lambda i: p[i] / max(budget[i], 1e-300))
-            if p[best] < budget[best]:
-                left.remove(best)
-            steps += 1
-        return steps
-
     p, budget = np.array([0.01, 0.9, 0.9]), np.array([0.05, 0.03, 0.02])
-    assert steps_of_the_published_loop(p, budget, 10_000) == 10_000  # one rejection, then for ever
+    assert broken.steps_of_a_loop_without_an_exit(p, budget, 10_000) == 10_000  # one rejection, then for ever
     for graph in (graphs.chain(3), graphs.hamming((3,)), graphs.fallback((3,))):
         assert not Graphical(graph).reject(np.ones(3), DELTA).any()  # ours returns
     cyclic = graphs.Graph(np.full(3, 1 / 3), np.array([0, 1, 2, 3]), np.array([1, 2, 0]), np.ones(3))
@@ -46,23 +37,7 @@ def test_graphical_loop_without_an_exit() -> None:
 
 
 def test_path_builder_that_moves_while_it_compares() -> None:
-    def published(
-        start: tuple[int, ...], end: tuple[int, ...], p_opt, step: int = 1, most: int = 50
-    ) -> list[tuple[int, ...]]:
-        """CreatePath as printed: the current point is overwritten inside the loop over its neighbours."""
-        path, here = [start], list(start)
-        while tuple(here) != end and len(path) < most:
-            smallest = np.inf
-            for axis in range(len(here)):
-                if here[axis] + step > end[axis]:
-                    continue
-                ahead = [*here]
-                ahead[axis] += step
-                if p_opt[tuple(ahead)] < smallest:
-                    here, smallest = ahead, p_opt[tuple(ahead)]
-            path.append(tuple(here))
-        return path
-
+    published = broken.path_that_moves_while_it_compares
     p_opt = np.add.outer(np.arange(4.0), np.arange(4.0))[::-1, ::-1]  # always falling: each comparison moves
     jumps = [np.abs(np.subtract(a, b)).sum() for a, b in pairwise(published((0, 0), (3, 3), p_opt))]
     assert max(jumps) == 2  # skips settings
@@ -76,17 +51,14 @@ def test_path_builder_that_moves_while_it_compares() -> None:
 
 
 def test_fixed_sequence_that_goes_on_after_a_failure() -> None:
-    wrong = family_wise_error(lambda p: p <= DELTA, 30)
+    wrong = family_wise_error(lambda p: broken.goes_on_after_a_failure(p, DELTA), 30)
     assert wrong / TRIALS > 0.9
     assert too_many(wrong, TRIALS, DELTA)
     assert not too_many(family_wise_error(lambda p: FixedSequence().reject(p, DELTA), 30), TRIALS, DELTA)
 
 
 def test_an_extra_starting_point_without_its_own_share() -> None:
-    def two_starts(p: np.ndarray) -> np.ndarray:
-        return np.concatenate([FixedSequence().reject(p[:5], DELTA), FixedSequence().reject(p[5:], DELTA)])
-
-    wrong = family_wise_error(two_starts, 10)
+    wrong = family_wise_error(lambda p: broken.two_starts(p, DELTA), 10)
     assert wrong / TRIALS == pytest.approx(0.19, abs=0.025)
     assert too_many(wrong, TRIALS, DELTA)
     shared = Graphical(graphs.chain(10, np.array([0.5, 0, 0, 0, 0, 0.5, 0, 0, 0, 0])))
@@ -96,10 +68,7 @@ def test_an_extra_starting_point_without_its_own_share() -> None:
 
 
 def test_direction_of_the_sequence_read_off_the_tested_data() -> None:
-    def whichever_end_looks_better(p: np.ndarray) -> np.ndarray:
-        return FixedSequence().reject(p if p[0] <= p[-1] else p[::-1], DELTA)
-
-    wrong = family_wise_error(whichever_end_looks_better, 10)
+    wrong = family_wise_error(lambda p: broken.whichever_end_looks_better(p, DELTA), 10)
     assert wrong / TRIALS == pytest.approx(0.19, abs=0.025)
     assert too_many(wrong, TRIALS, DELTA)
     # ours learns the corner on opt data or is told; the test data cannot turn it
@@ -116,10 +85,7 @@ def test_direction_of_the_sequence_read_off_the_tested_data() -> None:
 
 
 def test_an_isolated_nodes_budget_given_to_the_smallest_p() -> None:
-    def generous(p: np.ndarray) -> np.ndarray:
-        return p <= np.where(p == p.min(), DELTA, DELTA / len(p))
-
-    wrong = family_wise_error(generous, 12)
+    wrong = family_wise_error(lambda p: broken.budget_for_the_smallest(p, DELTA), 12)
     assert wrong / TRIALS == pytest.approx(0.72, abs=0.03)
     assert too_many(wrong, TRIALS, DELTA)
     isolated = Graphical(
@@ -130,18 +96,9 @@ def test_an_isolated_nodes_budget_given_to_the_smallest_p() -> None:
 
 def test_budget_that_stays_after_it_was_passed_on() -> None:
     """Node weights not dropped: a rejected node's budget is handed over again at every step."""
-
-    def forgetful(p: np.ndarray) -> np.ndarray:
-        weights, rejected = np.full(6, 1 / 6), np.zeros(6, dtype=bool)
-        for _ in range(30):
-            for i in np.flatnonzero(p <= weights * DELTA):
-                rejected[i] = True
-                weights[(i + 1) % 6] += weights[i]
-        return rejected
-
     nulls = np.arange(6) > 0  # the first is rejected for certain, and its budget arrives again and again
     p = np.random.default_rng(1).random((TRIALS, 6)) * nulls
-    assert too_many(sum(forgetful(row)[1:].any() for row in p), TRIALS, DELTA)
+    assert too_many(sum(broken.budget_that_stays(row, DELTA)[1:].any() for row in p), TRIALS, DELTA)
     ring = Graphical(graphs.Graph(np.full(6, 1 / 6), np.arange(7), (np.arange(6) + 1) % 6, np.ones(6)))
     assert not too_many(sum(ring.reject(row, DELTA)[1:].any() for row in p), TRIALS, DELTA)
 
@@ -151,7 +108,7 @@ def test_setting_number_zero_returned_silently() -> None:
     assert np.argmin(np.where(passed, np.arange(5), np.inf)) == 0  # how it happens
     problem = rf.Problem([rf.Limit("error", at_most=0.1)], ["cost"])
     always = {"error": np.ones((20, 60), dtype=bool), "cost": np.ones((20, 60))}
-    for method in METHODS:
+    for method in BY_NAME:
         found = rf.calibrate(rf.LossTable(random_table().configs, always), problem, method=method)
         with pytest.raises(rf.NotCertifiedError, match=r"there is no certified setting to use"):
             _ = found.config

@@ -1,4 +1,4 @@
-"""CHANGELOG and CONTRIBUTING are pages of the site too: written once, where people look for them."""
+"""CHANGELOG, CONTRIBUTING and SECURITY are pages of the site too: written once, where people look for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 _ROOT = Path(__file__).parents[2]
-_PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+_PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
 
 
 def on_files(files: Files, config: Any) -> Files:

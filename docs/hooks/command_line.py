@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
 import typer
 from mkdocs.structure.files import File, Files
 
@@ -30,7 +29,7 @@ def _leaves(name: str, command: Any) -> list[tuple[str, Any]]:
     return [leaf for part, inner in command.commands.items() for leaf in _leaves(f"{name} {part}", inner)]
 
 
-def _described(name: str, command: click.Command) -> str:
+def _described(name: str, command: Any) -> str:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option"]
     usage = " ".join([name, *(str(p.name).upper() for p in arguments), "[OPTIONS]"])
@@ -38,9 +37,9 @@ def _described(name: str, command: click.Command) -> str:
     for p in arguments:
         lines.append(f"| `{str(p.name).upper()}` | {_cell(getattr(p, 'help', ''))} |")
     for p in options:
-        default = "" if p.default in (None, False, [], ()) or callable(p.default) else f" Default: `{p.default}`."
+        default = "" if p.default in (None, False, "", [], ()) or callable(p.default) else f" Default: `{p.default}`."
         needed = " Required." if p.required else ""
-        lines.append(f"| `{', '.join(p.opts)}` | {_cell(p.help)}{needed}{_cell(default)} |")
+        lines.append(f"| `{', '.join(p.opts)}` | {_cell(p.help)}{needed}{default} |")
     return "\n".join(lines) + "\n\n"
 
 

@@ -28,6 +28,7 @@ from riskfront.methods import (
     Fallback,
     HolmTesting,
     LowRiskPath,
+    OrderedKnob,
     ParetoTesting,
     SplitFST,
 )
@@ -46,6 +47,7 @@ if TYPE_CHECKING:  # what _LATER loads, for type checkers, editors and the refer
     from riskfront.cascades.policy import Policy
     from riskfront.estimators import RiskControlledClassifier, RiskControlledEstimator
     from riskfront.evaluation.evaluation import evaluate
+    from riskfront.experiments.sample_planning import forecast, plan_sample
     from riskfront.logs.read_runs import read_runs
     from riskfront.reporting.page import write_report
     from riskfront.stores.store import LossStore
@@ -78,6 +80,7 @@ __all__ = [
     "NotCertifiedError",
     "NotCertifiedWarning",
     "Objective",
+    "OrderedKnob",
     "ParetoTesting",
     "Policy",
     "Problem",

@@ -9,7 +9,7 @@ RiskfrontError
 └── StoreError (OSError)               a file or store cannot be read, written or continued
 
 NotCertifiedWarning (UserWarning)      a calibration ended without a certified setting
-LeftOutWarning (UserWarning)           settings or examples of a file without outcomes were left out
+LeftOutWarning (UserWarning)           outcomes of a file are missing: they count as the worst, or were left out
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,15 @@ class RiskfrontError(Exception):
 
 
 class InvalidInputError(RiskfrontError, ValueError):
-    """Says what must hold, what was found and where, and what to do."""
+    """Says what must hold, what was found and where, and what to do.
+
+    Examples:
+        >>> import riskfront as rf
+        >>> rf.Limit("error", at_most=0.05, quantile=1.2)
+        Traceback (most recent call last):
+            ...
+        riskfront.errors.InvalidInputError: quantile must lie in (0, 1); got 1.2.
+    """
 
 
 class EvaluationError(InvalidInputError):
@@ -72,4 +80,4 @@ class NotCertifiedWarning(UserWarning):
 
 
 class LeftOutWarning(UserWarning):
-    """Says which settings or examples were left out because outcomes of theirs are missing."""
+    """Says which settings or examples lack outcomes, and what became of them."""

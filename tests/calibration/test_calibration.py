@@ -8,14 +8,14 @@ import pytest
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError
-from riskfront.methods import METHODS
+from riskfront.methods import BY_NAME, METHODS
 from tests.support.tables import random_table
 
 PROBLEM = rf.Problem([rf.Limit("error", at_most=0.12)], ["cost"])
 TABLE = random_table(n=600)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_calibrate_is_split_plan_certify(name: str) -> None:
     # certify has no table of all settings on all examples, and so no net
     method = rf.ParetoTesting(opt_fraction=0.3, net=0) if name == "pareto-testing" else METHODS[name]()
@@ -75,7 +75,7 @@ def test_testing_needs_examples() -> None:
 
 def test_a_single_setting_is_not_bad_input() -> None:
     table = TABLE.select([0])
-    for name in METHODS:
+    for name in BY_NAME:
         assert rf.calibrate(table, PROBLEM, method=name).config == {"a": 0, "b": 0}
 
 
@@ -110,7 +110,7 @@ def test_frontier_with_several_limits_and_objectives() -> None:
 
 
 def test_verify_accepts_what_is_true() -> None:
-    for name in METHODS:
+    for name in BY_NAME:
         assert rf.verify(rf.calibrate(TABLE, PROBLEM, method=name, seed=2), TABLE) == []
 
 

@@ -107,3 +107,95 @@ def test_tables_without_a_common_setting_or_loss_share_nothing_that_can_be_seen(
     one = rf.LossTable([{"t": 1}], {"error": binary(1, 50, 1)})
     assert not one.shares_examples(rf.LossTable([{"t": 2}], {"error": binary(1, 50, 1)}))
     assert not one.shares_examples(rf.LossTable([{"t": 1}], {"other": binary(1, 50, 1)}))
+
+
+def _written(seed: int = 0, n: int = 200) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {"error": rng.random((40, n)) < 0.2, "cost": rng.random((40, n)), "label": rng.integers(0, 3, n)}
+
+
+def _table_as(data: dict[str, np.ndarray], how: str) -> rf.LossTable:
+    """The same file, as it comes back from other tools."""
+    settings, losses = [{"a": k} for k in range(40)], {"error": data["error"], "cost": data["cost"]}
+    groups = {"label": data["label"]}
+    order = np.random.default_rng(5).permutation(data["error"].shape[1])
+    if how == "single precision":
+        losses["cost"] = losses["cost"].astype(np.float32)
+    elif how == "settings as decimals":
+        settings = [{"a": float(k)} for k in range(40)]
+    elif how == "groups as texts":
+        groups = {"label": data["label"].astype(str)}
+    elif how == "costs rounded":
+        losses["cost"] = losses["cost"].round(3)
+    elif how == "reordered":
+        losses, groups = {name: array[:, order] for name, array in losses.items()}, {"label": data["label"][order]}
+    elif how == "half of it":
+        losses, groups = (
+            {name: array[:, order[:100]] for name, array in losses.items()},
+            {"label": data["label"][order[:100]]},
+        )
+    elif how == "more columns":
+        losses["more"], groups["site"] = losses["cost"] ** 2, order % 4
+    return rf.LossTable(settings, losses, groups)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "the same",
+        "single precision",
+        "settings as decimals",
+        "groups as texts",
+        "costs rounded",
+        "reordered",
+        "half of it",
+        "more columns",
+    ],
+)
+def test_one_file_is_known_again_however_it_was_stored(how: str) -> None:
+    problem = rf.Problem("error <= 0.1", minimize="cost")
+    plan = rf.ParetoTesting(opt_fraction=0.5).plan(_table_as(_written(), "the same"), problem)
+    with pytest.raises(rf.InvalidInputError, match="had no part in the plan"):
+        rf.certify(plan, _table_as(_written(), how), problem)
+    rf.certify(plan, _table_as(_written(1), how), problem)  # other examples, stored in the same way
+
+
+def test_copies_of_examples_are_refused() -> None:
+    """Each example is evidence once: four copies of 90 examples gave certificates to settings at the limit in all draws."""
+    problem, data = rf.Problem("error <= 0.1", minimize="cost"), _written(n=100)
+    table = rf.LossTable([{"a": k} for k in range(40)], {"error": data["error"], "cost": data["cost"]})
+    four = rf.LossTable(table.configs, {name: np.tile(table.losses(name), 4) for name in table.loss_names})
+    drawn = table.subset(np.random.default_rng(0).integers(0, 100, 400))
+    for copies, words in ((four, "these 400 are 100, each of them 4 times"), (drawn, "are repetitions of others")):
+        for door in (rf.calibrate, lambda t, p: rf.frontier(t, p, [0.1, 0.2])):
+            with pytest.raises(rf.InvalidInputError, match=words):
+                door(copies, problem)
+        plan = rf.ParetoTesting(opt_fraction=0.5).plan(_table_as(_written(3), "the same"), problem)
+        with pytest.raises(rf.InvalidInputError, match=words):
+            rf.certify(plan, copies, problem)
+    rows = rf.LossTable(
+        four.configs, {name: four.losses(name) for name in four.loss_names}, {"prompt": np.tile(np.arange(100), 4)}
+    )
+    assert rf.calibrate(rows, problem, clusters="prompt").clusters == "prompt"
+    few = rf.LossTable([{"a": 0}], {"error": np.tile([[0, 0, 0, 1]], 100), "cost": np.ones((1, 400))})
+    rf.calibrate(few, problem)  # examples that lose the same are no copies
+
+
+def test_what_else_was_asked_of_the_same_examples_is_listed() -> None:
+    """By certify and by frontier too, which answer questions as calibrate does."""
+    data = _written(17)
+    table = rf.LossTable([{"a": k} for k in range(40)], {"error": data["error"], "cost": data["cost"]})
+    problem = rf.Problem("error <= 0.3", minimize="cost")
+    method = rf.ParetoTesting(opt_fraction=0.5)
+    opt, test = table.split(0.5)
+    plan = method.plan(opt, problem)
+    first = rf.certify(plan, test, problem)
+    tighter = rf.Problem("error <= 0.25", minimize="cost")
+    second = rf.certify(method.plan(opt, tighter), test, tighter)
+    assert first.earlier_looks == ()
+    assert ["error <= 0.3" in look.asked for look in second.earlier_looks] == [True]
+    assert rf.certify(plan, test, problem).earlier_looks == ()
+    rf.frontier(table, problem, [0.2, 0.22, 0.3], method=method)
+    asked = rf.calibrate(table, tighter, method=method).earlier_looks
+    assert [look.asked.split(" together")[0] for look in asked] == ["error <= 0.2", "error <= 0.22", "error <= 0.3"]
+    assert "one of 3 limits of a frontier" in asked[0].asked

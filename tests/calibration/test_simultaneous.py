@@ -97,6 +97,15 @@ def test_each_limit_is_nearly_as_good_as_by_itself(method: str) -> None:
     assert not alone.attrs["simultaneous"]
 
 
+def test_a_frontier_is_a_look_at_its_examples() -> None:
+    """Whoever reads an alpha off a frontier and calibrates at it has asked these examples before."""
+    table = world(500, 10, seed=5)
+    rf.frontier(table, PROBLEM, ALPHAS)
+    certificate = rf.calibrate(table, PROBLEM.at(0.2))
+    (earlier,) = certificate.earlier_looks  # the frontier began with .3; .2 is the same question as this one
+    assert earlier.asked.startswith(f"{PROBLEM.at(0.3)}; pareto-testing")
+
+
 def test_limits_from_below_and_in_any_order() -> None:
     problem = rf.Problem("right >= 0.9", minimize="cost")
     found = rf.frontier(world(), problem, [0.9, 0.7, 0.8], simultaneous=True).set_index("alpha")

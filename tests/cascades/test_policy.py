@@ -99,8 +99,19 @@ def test_an_error_escalates_and_is_counted(cascaded):
     with pytest.raises(ModelsFailedError, match=f"{policy.models[1]} failed"):
         policy.route(3, models | dict.fromkeys(policy.models, broken))
     counts = policy.counts.to_dict()
-    assert (counts["requests"], counts["failed"], counts["escalated"]) == (2, 1, 1)
-    assert counts["errors"] == {policy.models[0]: 1}
+    assert (counts["requests"], counts["failed"], counts["escalated"]) == (2, 1, 2)
+    assert counts["errors"] == {policy.models[0]: 2, policy.models[1]: 1}
+    assert counts["called"] == dict.fromkeys(policy.models, 2)
+
+
+def test_models_that_must_be_awaited_need_aroute(cascaded):
+    _, _, _, policy = cascaded
+
+    async def later(prompt):
+        return "a", 9.0
+
+    with pytest.raises(rf.InvalidInputError, match="Use aroute"):
+        policy.route("?", dict.fromkeys(policy.models, later))
 
 
 def test_who_is_not_sure_of_anything_is_passed_over(cascaded):

@@ -93,6 +93,14 @@ def test_calibrate_writes_a_certificate_that_verifies(losses, tmp_path, name):
     assert "NOT match" in other.stdout
 
 
+def test_verify_needs_the_data(losses, tmp_path):
+    out = tmp_path / "certificate.json"
+    riskfront("calibrate", losses / "losses.csv", *LIMITS, "--out", out)
+    done = riskfront("verify", out)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "needs the data that the certificate was made of" in done.stderr
+
+
 def test_a_tampered_certificate_does_not_verify(losses, tmp_path):
     out = tmp_path / "certificate.json"
     riskfront("calibrate", losses / "losses.csv", *LIMITS, "--out", out)

@@ -1,6 +1,8 @@
 """import: from logs to runs to a certificate, on the command line."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -51,3 +53,8 @@ def test_what_is_wrong_is_one_line(tmp_path):
     done = riskfront("import", "lm-eval", tmp_path, "--out", tmp_path / "r.csv")
     assert "must end in .parquet" in done.stderr
     assert not (tmp_path / "r.csv").exists()
+
+
+def test_the_package_can_be_run_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "riskfront", "--version"], capture_output=True, text=True, check=True)
+    assert rf.__version__ in done.stdout

@@ -1,5 +1,7 @@
 """What every p-value must do: super-uniform on hard nulls, near 1 far above alpha, monotone in alpha, 1 without examples."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -13,17 +15,18 @@ from tests.support.tables import table_of
 N_SETTINGS, N = 2000, 250  # null settings are independent: one table holds 2,000 independent p-values
 LEVELS = (0.01, 0.05, 0.1, 0.2, 0.5)
 ALPHA = 0.1
+#: all settings are null, as many as are asked for
 NULLS = {
-    "0/1": lambda: worlds.independent(ALPHA, settings=N_SETTINGS, safe=0),
-    "0/1, rare": lambda: worlds.independent(0.01, settings=N_SETTINGS, safe=0),
-    "beta": lambda: worlds.beta_losses(ALPHA, settings=N_SETTINGS, safe=0),
-    "beta, nearly 0/1": lambda: worlds.beta_losses(ALPHA, concentration=0.1, settings=N_SETTINGS, safe=0),
-    "uniform": lambda: worlds.uniform_losses(ALPHA, settings=N_SETTINGS, safe=0),
-    "nearly constant": lambda: worlds.nearly_constant(ALPHA, settings=N_SETTINGS, safe=0),
-    "two-point": lambda: worlds.two_point(ALPHA, settings=N_SETTINGS, safe=0),
-    "signed, 5 % flips": lambda: worlds.signed(ALPHA, flips=0.05, settings=N_SETTINGS, safe=0),
-    "signed, 30 % flips": lambda: worlds.signed(ALPHA, flips=0.3, settings=N_SETTINGS, safe=0),
-    "signed, small limit": lambda: worlds.signed(0.025, flips=0.3, settings=N_SETTINGS, safe=0),
+    "0/1": partial(worlds.independent, ALPHA, safe=0),
+    "0/1, rare": partial(worlds.independent, 0.01, safe=0),
+    "beta": partial(worlds.beta_losses, ALPHA, safe=0),
+    "beta, nearly 0/1": partial(worlds.beta_losses, ALPHA, concentration=0.1, safe=0),
+    "uniform": partial(worlds.uniform_losses, ALPHA, safe=0),
+    "nearly constant": partial(worlds.nearly_constant, ALPHA, safe=0),
+    "two-point": partial(worlds.two_point, ALPHA, safe=0),
+    "signed, 5 % flips": partial(worlds.signed, ALPHA, flips=0.05, safe=0),
+    "signed, 30 % flips": partial(worlds.signed, ALPHA, flips=0.3, safe=0),
+    "signed, small limit": partial(worlds.signed, 0.025, flips=0.3, safe=0),
 }
 APPLIES = [
     (null, name)
@@ -42,7 +45,7 @@ def p_values(table: rf.LossTable, name: str, alpha: float, **where: object) -> n
 @pytest.fixture(scope="module")
 def tables() -> dict[str, rf.LossTable]:
     rng = np.random.default_rng(11)
-    return {name: table_of(make(), rng, N) for name, make in NULLS.items()}
+    return {name: table_of(make(settings=N_SETTINGS), rng, N) for name, make in NULLS.items()}
 
 
 @pytest.mark.monte_carlo

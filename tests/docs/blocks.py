@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -15,6 +16,8 @@ _FENCE = re.compile(
 )
 #: stands above a block that takes too long, or needs what tests do not have; its names and options are checked all the same
 NOT_RUN = re.compile(r"<!-- not run: .+ -->")
+#: stands above a block of another tool, which runs where that tool is installed
+NEEDS = re.compile(r"<!-- needs: (?P<module>\w+) -->")
 LANGUAGES = ("python", "console", "text", "toml", "bibtex", "json", "")
 
 
@@ -36,8 +39,8 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Every page of the site."""
-    return [*sorted((ROOT / "docs").rglob("*.md"))]
+    """README, and every page of the site."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path) -> list[Block]:
@@ -50,9 +53,9 @@ def blocks(page: Path) -> list[Block]:
         inside = match["text"]
         if match["indent"]:
             inside = re.sub(rf"^{match['indent']}", "", inside, flags=re.MULTILINE)
-        runs = not NOT_RUN.search(
-            text[max(0, match.start("language") - 200) : match.start("language")].split("\n\n")[-1]
-        )
+        above = text[max(0, match.start("language") - 200) : match.start("language")].split("\n\n")[-1]
+        needed = NEEDS.search(above)
+        runs = not NOT_RUN.search(above) and (needed is None or find_spec(needed["module"]) is not None)
         found.append(Block(language, match["about"], inside, runs, match.start("text"), match.end("text")))
     return found
 

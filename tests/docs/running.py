@@ -11,8 +11,8 @@ import types
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import click
 import tomllib
 import typer
 
@@ -23,14 +23,14 @@ from tests.docs.setups import SETUPS
 
 def run_page(page: Path, folder: Path) -> Iterator[tuple[Block, str, str]]:
     """(block, what the page says is printed, what was printed), for each block that says so; ``folder`` is the current one."""
-    SETUPS.get(page.relative_to(ROOT).as_posix(), lambda folder: None)(folder)
     module = types.ModuleType("__main__")
+    module.__dict__.update(SETUPS.get(page.relative_to(ROOT).as_posix(), lambda folder: {})(folder))
     listed = blocks(page)
     for number, block in enumerate(listed):
         after = listed[number + 1] if number + 1 < len(listed) else None
         if block.language == "python":
             printed = _python(block, f"<{page.name}, block {number + 1}>", module) if block.runs else _compiles(block)
-            if after is not None and after.is_printed:
+            if after is not None and after.is_printed and block.runs:
                 yield after, after.text, printed
         elif block.language == "console":
             shown, printed, ours = "", "", True
@@ -79,12 +79,11 @@ def _riskfront(arguments: list[str]) -> str:
 
 def _parsed(arguments: list[str]) -> str:
     """Command and options exist and have values of the right kind; nothing is done."""
-    command: click.Command = typer.main.get_command(cli.app)
-    context = click.Context(command)
-    while isinstance(command, click.Group) or hasattr(command, "commands"):
+    command: Any = typer.main.get_command(cli.app)
+    while hasattr(command, "commands"):
         command = command.commands[arguments[0]]
         arguments = arguments[1:]
-    command.make_context(command.name, list(arguments), parent=context)
+    command.make_context(command.name, list(arguments))
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
+import riskfront as rf
 from tests.docs.blocks import ROOT
 from tests.support.browser import Browser, browser
 
@@ -99,10 +101,33 @@ def test_every_page_has_a_markdown_twin_in_llms_txt(site: Path, pages: dict[Path
     assert "at_most: upper limit on its mean" in (site / "api" / "tables.md").read_text(encoding="utf-8")
 
 
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "api").glob("*.md"))
+    named = set(re.findall(r"^::: riskfront\.(\w+)$", text, re.MULTILINE))
+    assert {name for name in rf.__all__ if callable(getattr(rf, name))} <= named
+    built = "".join(path.read_text(encoding="utf-8") for path in (site / "api").glob("*.html"))
+    assert [name for name in named if f'id="riskfront.{name}"' not in built] == []
+
+
 def test_formulas_are_mathml(site: Path) -> None:
     text = (site / "methods" / "p-values.html").read_text(encoding="utf-8")
     assert text.count("<math") > 20
     assert "arithmatex" not in text
+    for path in site.rglob("*.html"):  # no command that the converter does not know
+        assert [
+            found for found in re.findall(r"<math.*?</math>", path.read_text(encoding="utf-8")) if "\\" in found
+        ] == []
+
+
+def test_formulas_bring_their_font(chrome: Browser, site: Path) -> None:
+    """Without one that knows mathematics, browsers leave indices on the line."""
+    pytest.importorskip("ziamath")
+    assert "data:font/woff" in (site / "assets" / "mathematics.css").read_text(encoding="utf-8")
+    show(chrome, site / "methods" / "p-values.html", 1280)
+    chrome.js("return document.fonts.ready.then(() => 1)")
+    place = "const box = document.querySelector('math msub').children; return [0, 1].map(i => box[i].getBoundingClientRect()"
+    base, index = chrome.js(f"{place}.bottom)")
+    assert index > base + 1
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from riskfront import experiment
 from riskfront.calibration.calibration import split_and_test
 from riskfront.errors import InvalidInputError
 from riskfront.experiments.repeated_splits import _STREAM, calibration_examples
-from riskfront.methods import METHODS, make_method, settled
+from riskfront.methods import BY_NAME, make_method, settled
 from tests.support.tables import random_table
 
 PROBLEM = rf.Problem([rf.Limit("error", at_most=0.12), rf.Limit("drop", at_most=0.4)], ["cost"])
@@ -18,8 +18,8 @@ TABLE = random_table(n=500)
 
 def test_a_tidy_frame() -> None:
     frame = experiment.run(TABLE, PROBLEM, alphas=[0.1, 0.12], trials=3, calibration=300)
-    assert len(frame) == len(METHODS) * 2 * 3
-    assert set(frame["method"]) == set(METHODS)
+    assert len(frame) == len(BY_NAME) * 2 * 3
+    assert set(frame["method"]) == set(BY_NAME)
     assert {"p_value", "alpha", "trial", "error", "drop", "cost", "violated", "any_violated", "n_certified"} <= set(
         frame
     )
@@ -29,7 +29,7 @@ def test_a_tidy_frame() -> None:
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_a_trial_is_a_call_of_calibrate(name: str, held_out: bool) -> None:
     """What the simulations of this harness show is shown of ``calibrate``: same plan, same tests, on a draw that is random
     already, so that its split need not look at contents."""

@@ -36,7 +36,8 @@ def test_as_many_examples_certify_as_often_as_was_planned() -> None:
 
 
 def test_curve_and_words() -> None:
-    plan = rf.plan_sample(["error <= 0.05", "abstained <= 0.2 given hard"], {"error": 0.02, "abstained": 0.1})
+    asked = ["error <= 0.05", "abstained <= 0.2 given hard"]
+    plan = rf.plan_sample(asked, {"error": 0.02, "abstained": 0.1}, shares={"abstained": 0.5})
     assert (np.diff(plan.curve["chance"]) > -0.1).all()  # counts are whole numbers: one example more may cost a little
     reached = plan.curve.loc[plan.curve["examples"] == plan.examples, "chance"].item()
     assert reached >= 0.8
@@ -53,12 +54,64 @@ def test_more_settings_and_more_confidence_cost_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "expected", "words"),
-    [("error <= 0.05", {"cost": 1}, "must have a number"), ("cost / solved <= 1", 0.5, "pilot table")],
+    ("limit", "expected", "more", "words"),
+    [
+        ("error <= 0.05", {"eror": 0.03}, {}, "no limit or loss for expected 'eror'.*Did you mean 'error'"),
+        ("error <= 0.05", "0.03", {}, "must have a number"),
+        ("error <= 0.05", {}, {}, "must have a number"),
+        ("error <= 0.05", -0.1, {}, r"a mean in \[0, 1\]; got -0.1"),
+        ("q0.95(latency) <= 300", 250, {}, "the share of examples above it; got 250"),
+        ("latency <= 300", 200, {}, "strictly between its bounds"),
+        (["error <= 0.05", "recall >= 0.9"], 0.03, {}, "must name each of several limits"),
+        ("cost / solved <= 1", 0.5, {}, "pilot table"),
+        ("recall >= 0.9", 0.93, {"spread": {"recall": 0.9}}, "from 0 to 0.2551"),
+        ("recall >= 0.9", 0.93, {"spread": -0.1}, "from 0 to 0.2551"),
+        ("error <= 0.05 per label", 0.03, {}, "does not speak of all examples"),
+        ("error <= 0.05 given hard", 0.03, {}, "does not speak of all examples"),
+        ("error <= 0.05 given hard", 0.03, {"shares": 0}, "at most 1 together"),
+        ("error <= 0.05 per label", 0.03, {"shares": [0.6, 0.6]}, "at most 1 together"),
+        ("error <= 0.05", 0.03, {"bounds": {"err": (0, 1)}}, "no limit or loss for bounds"),
+    ],
 )
-def test_bad_input(limit: str, expected: object, words: str) -> None:
+def test_bad_input(limit: str, expected: object, more: dict[str, object], words: str) -> None:
     with pytest.raises(rf.InvalidInputError, match=words):
-        rf.plan_sample(limit, expected)  # type: ignore[arg-type]
+        rf.plan_sample(limit, expected, **more)  # type: ignore[arg-type]
+
+
+def test_hardly_any_room_is_not_called_none() -> None:
+    assert "more than a million million" in str(rf.plan_sample("error <= 0.05", 0.05 - 1e-9))
+
+
+def test_an_ordered_knob_plans_on_no_examples() -> None:
+    split, whole = (rf.plan_sample("error <= 0.05", 0.03, method=m) for m in ("pareto-testing", "ordered-knob"))
+    assert whole.testing == whole.examples < split.examples
+    assert whole.examples == pytest.approx(split.testing, rel=0.15)
+    with pytest.raises(rf.InvalidInputError, match="forecast"):
+        rf.plan_sample("error <= 0.05", 0.03, method="holm")
+
+
+def test_every_group_must_pass() -> None:
+    """Two groups of one size have two chances to fail; the share of one of them alone forgets that."""
+    asked = "error <= 0.1 per label"
+    one, both = (rf.plan_sample(asked, 0.05, settings=30, shares=s).examples for s in (0.5, [0.5, 0.5]))
+    assert one < both
+    rng = np.random.default_rng(3)
+    error = np.ones((30, 20_000), dtype=bool)  # one good setting among hopeless ones
+    error[0] = np.concatenate([rng.permutation(10_000) < 500 for _ in range(2)])
+    losses = {"error": error, "cost": np.ones(error.shape, dtype=np.float32)}
+    table = rf.LossTable([{"k": k} for k in range(30)], losses, {"label": np.repeat(["x", "y"], 10_000)})
+    problem = rf.Problem("error <= 0.1 per label", minimize="cost")
+    found = rf.experiment.run(table, problem, methods=["pareto-testing"], trials=300, calibration=both)
+    assert (found["n_certified"] > 0).mean() == pytest.approx(0.8, abs=0.08)
+
+
+def test_signed_losses_certify_as_often_as_was_planned() -> None:
+    drop = np.repeat([1.0, -1.0, 0.0], [1000, 800, 18_200])[None, :]
+    plan = rf.plan_sample("drop <= 0.04", 0.01, settings=1, bounds={"drop": (-1, 1)}, spread=drop.std())
+    table = rf.LossTable([{"k": 0}], {"drop": drop, "cost": np.ones(drop.shape)}, bounds={"drop": (-1, 1)})
+    problem = rf.Problem("drop <= 0.04", minimize="cost")
+    found = rf.experiment.run(table, problem, methods=["pareto-testing"], trials=200, calibration=plan.examples)
+    assert (found["n_certified"] > 0).mean() == pytest.approx(0.8, abs=0.1)
 
 
 def test_a_forecast_comes_true() -> None:
@@ -82,6 +135,8 @@ def test_command(tmp_path, monkeypatch) -> None:
     done = riskfront("plan", "pilot.parquet", "--limit", "error <= 0.1", "--minimize", "cost", "--factors", "1,2")
     assert "600 examples certify something" in " ".join(done.stdout.split()), done.stderr
     assert riskfront("plan", "--limit", "error <= 0.05").returncode == 2
+    both = riskfront("plan", "pilot.parquet", "--limit", "error <= 0.1", "--minimize", "cost", "--expect", "error=0.03")
+    assert (both.returncode, "a pilot table shows what to expect" in both.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("module", [sample_planning, frontier_module, limits])

@@ -3,6 +3,7 @@
 # ruff: noqa: E501
 
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,38 @@ def test_logs_that_inspect_wrote():
     assert one.value("tokens")[0].tolist() == [s["model_usage"]["mockllm/small"]["total_tokens"] for s in wanted]
 
 
+def test_logs_that_promptfoo_wrote():
+    """Two tests repeated twice are two examples, not four; the only prompt is one prompt with both providers."""
+    runs = rf.read_runs(WRITTEN / "promptfoo")
+    assert sorted(runs.names) == ["plain", "short"]
+    assert runs.settings.columns.tolist() == ["model"]
+    assert runs.n_examples == 2
+    assert runs.value("samples").tolist() == [[2, 2], [2, 2]]
+    rows = json.loads((WRITTEN / "promptfoo" / "results.json").read_text())["results"]["results"]
+    assert {row["testIdx"] for row in rows} == {0, 1, 2, 3}
+    for provider in runs.names:
+        wanted = np.mean([row["score"] for row in rows if row["provider"]["label"] == provider])
+        assert runs.value("score")[runs.row(provider)].mean() == wanted
+
+
+def test_logs_that_mlflow_wrote():
+    """What was expected stands beside the scores in a table of MLflow 3, and is no score."""
+    folder = WRITTEN / "mlflow"
+    assert "answer/value" in pd.read_csv(folder / "small.csv")
+    with pytest.raises(rf.InvalidInputError, match=r"it has (exact, judged|judged, exact), and none was named"):
+        rf.read_runs(folder, "mlflow")
+    runs = rf.read_runs(folder, "mlflow", score="exact")
+    assert runs.value("score")[runs.row("small")].tolist() == [1, 0]
+    assert runs.value("score")[runs.row("large")].tolist() == [1, 1]
+    assert rf.read_runs(folder, "mlflow", score="judged").value("score").min() == 1  # yes and no are 1 and 0
+
+
+def test_logs_that_openai_evals_wrote():
+    runs = rf.read_runs(WRITTEN / "openai_evals")
+    assert runs.value("score")[runs.row("small")].tolist() == [1, 0, 1]
+    assert runs.examples["example"].tolist() == ["quiz.dev.0", "quiz.dev.1", "quiz.dev.2"]
+
+
 def test_epochs_are_averaged_to_one_row(tmp_path):
     log = inspect_log("m", [1.0, 0.0], epochs=3)
     log["samples"][0]["scores"]["match"]["value"] = "I"
@@ -91,6 +124,66 @@ def test_a_document_that_a_dataset_holds_twice_counts_once(tmp_path):
     assert runs.n_examples == 4
     assert runs.value("score")[runs.row("small")].tolist() == [0.5, 0, 1, 0]
     assert "samples" not in runs.values
+
+
+def test_prompts_of_promptfoo_are_the_same_with_every_provider(tmp_path):
+    folder = MAKERS["promptfoo"](tmp_path)
+    log = json.loads((folder / "results.json").read_text())
+    rows = log["results"]["results"]
+    for row in rows:  # as promptfoo counts: a column for each provider and prompt
+        row |= {"promptIdx": int(row["provider"]["id"] == "large"), "promptId": "p", "vars": {"q": row["testIdx"]}}
+    rows += [{**row, "promptIdx": row["promptIdx"] + 2, "promptId": "r", "score": 0} for row in rows]
+    (folder / "results.json").write_text(json.dumps(log))
+    runs = rf.read_runs(folder)
+    assert sorted(runs.names) == ["large / prompt 0", "large / prompt 1", "small / prompt 0", "small / prompt 1"]
+    assert runs.value("score")[runs.row("large / prompt 0")].tolist() == SCORES["large"]
+
+
+def test_a_metric_that_is_no_number_only_matters_if_it_is_chosen(tmp_path):
+    folder = MAKERS["lm-eval"](tmp_path)
+    for model in SCORES:
+        path = folder / SAMPLES.replace("small", model)
+        edit(path, lambda rows: [row.update(metrics=["acc", "votes"], votes=[1, 2]) for row in rows])
+    assert rf.read_runs(folder, score="acc").value("score")[0].tolist() == SCORES["large"]
+    with pytest.raises(rf.InvalidInputError, match=r"'votes' must be one number; got a list. Choose another"):
+        rf.read_runs(folder, score="votes")
+
+
+def test_a_scorer_of_inspect_with_several_values(tmp_path):
+    log = inspect_log("m", [1.0, 0.0])
+    for sample in log["samples"]:
+        sample["scores"]["many"] = {"value": {"tone": 0.5, "fact": "C"}}
+    (tmp_path / "a.json").write_text(json.dumps(log))
+    assert rf.read_runs(tmp_path, score="many/tone").value("score").tolist() == [[0.5, 0.5]]
+    assert rf.read_runs(tmp_path, score="many/fact").value("score").tolist() == [[1, 1]]
+
+
+def test_log_probabilities_of_inspect_are_in_the_samples_not_in_their_summaries(tmp_path):
+    log = inspect_log("m", [1.0, 0.0])
+    log["plan"] = {"config": {"logprobs": True, "max_connections": 7}}
+    with zipfile.ZipFile(tmp_path / "a.eval", "w") as archive:
+        archive.writestr("header.json", json.dumps({k: v for k, v in log.items() if k != "samples"}))
+        archive.writestr("summaries.json", json.dumps(log["samples"]))
+        for number, sample in enumerate(log["samples"]):
+            content = [{"token": "x", "logprob": -0.5 * number}, {"token": "y", "logprob": -0.5 * number}]
+            output = {"choices": [{"logprobs": {"content": content}}]}
+            archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps({**sample, "output": output}))
+    assert rf.read_runs(tmp_path).value("logprob").tolist() == [[0, -0.5]]
+
+
+def test_one_id_is_one_question(tmp_path):
+    """Ids that Inspect gives by position name other questions once the dataset is shuffled."""
+    for model in ("a", "b"):
+        log = inspect_log(model, [1.0, 0.0])
+        for number, sample in enumerate(log["samples"]):
+            sample |= {"id": number + 1, "input": f"question {number}", "target": "x"}
+        if model == "b":
+            log["samples"][0]["input"], log["samples"][1]["input"] = "question 1", "question 0"
+        (tmp_path / f"{model}.json").write_text(json.dumps(log))
+    with pytest.raises(
+        rf.InvalidInputError, match=r"b.json', sample 1: one id must name one question .* example '1' is"
+    ):
+        rf.read_runs(tmp_path)
 
 
 def test_failed_answers_are_missing_not_wrong(tmp_path):
@@ -163,6 +256,16 @@ SAMPLES = "small/samples_quiz_2026-01-01T00-00-00.0.jsonl"
         ("helm", lambda d: (d / "quiz:model=small" / "run_spec.json").unlink(), "run_spec.json must stand beside it"),
         ("openai-evals", lambda d: edit(d / "small.jsonl", lambda r: r.pop(0)), "line 2: the specification of the run must come first"),
         ("routerbench", lambda d: pd.DataFrame({"x": [1]}).to_parquet(d / "bench.parquet"), "must have a column 'sample_id'"),
+        ("lm-eval", lambda d: edit(d / SAMPLES, lambda r: r[1].update(metrics=None)), "line 2: the field 'metrics' must be a list; got nothing"),
+        ("lm-eval", lambda d: edit(d / SAMPLES, lambda r: r[1].update(acc=float("inf"))), "line 2: .* must be one number; got infinity"),
+        ("lm-eval", lambda d: edit(d / SAMPLES, lambda r: r.append(r[0])), "line 5: an answer must be logged once"),
+        ("inspect", lambda d: (d / "small.json").write_text(json.dumps(inspect_log("m", [1.0]) | {"samples": [3]})), "sample 1: there is no field 'id'"),
+        ("inspect", lambda d: (d / "small.json").write_text(json.dumps(inspect_log("m", [1.0]) | {"samples": {"a": 1}})), "the samples must be a list; got an object"),
+        ("inspect", lambda d: [f.write_text(json.dumps(inspect_log("m", []) | {"samples": [{"id": 1, "error": {}, "scores": {}}]})) for f in d.glob("*.json")][1:], "no answer was scored. Did the evaluation end with an error"),
+        ("promptfoo", lambda d: (d / "results.json").write_text('{"results": {"version": 3, "results": [[1]], "x": "promptIdx"}}'), "result 1: it must be a JSON object; got a list"),
+        ("every-eval-ever", lambda d: edit(d / "small.jsonl", lambda r: r[1].update(evaluation=[1])), "line 2: the field 'evaluation' must be a JSON object; got a list"),
+        ("helm", lambda d: (d / "quiz:model=small" / "per_instance_stats.json").write_text("[3]"), "instance 1: it must be a JSON object; got the number 3"),
+        ("openai-evals", lambda d: edit(d / "small.jsonl", lambda r: r[2].update(data="x")), "line 3: the field 'data' must be a JSON object; got a text"),
         ("mlflow", lambda d: pd.DataFrame({"x": [1]}).to_csv(d / "small.csv", index=False), "'<scorer>/value'"),
     ],
 )  # fmt: skip

@@ -154,6 +154,7 @@ def test_methods_by_name() -> None:
         "fallback",
         "low-risk-path",
         "constrained-path",
+        "ordered-knob",
         "bonferroni",
         "holm",
         "alpha-constrained",

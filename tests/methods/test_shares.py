@@ -1,23 +1,25 @@
 """Shares by the numbers of examples and settings alone."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import riskfront as rf
 from riskfront.methods import parameters, settled
 from riskfront.methods.shares import net_share, planning_share
+from riskfront.methods.similarity import similarity
 from tests.support.tables import random_table
 
 
 @pytest.mark.parametrize(
     ("n", "m", "share", "net"),
     [
-        (1000, 17, 0.3, 0.2),
-        (1000, 400, 0.3, 0.2),
-        (5000, 6480, 0.2, 0.05),
-        (200, 6480, 0.25, 0.05),
-        (200, 810, 0.272, 0.1),
-        (10, 10, 0.3, 0.2),
+        (1000, 17, 0.3, 0.05),
+        (1000, 400, 0.3, 0.05),
+        (5000, 6480, 0.15, 0.01),
+        (200, 6480, 0.25, 0.01),
+        (200, 810, 0.258, 0.02),
+        (10, 10, 0.3, 0.05),
     ],
 )
 def test_by_numbers(n: int, m: int, share: float, net: float) -> None:
@@ -28,12 +30,19 @@ def test_by_numbers(n: int, m: int, share: float, net: float) -> None:
 def test_fall_with_the_number_of_settings() -> None:
     shares = [planning_share(5000, m) for m in (10, 400, 800, 2000, 6480, 10**6)]
     assert shares == sorted(shares, reverse=True)
-    assert all(0.2 <= share <= 0.3 for share in shares)
+    assert all(0.15 <= share <= 0.3 for share in shares)
+
+
+def test_what_counts_is_how_many_settings_are_alike() -> None:
+    """Twenty thresholds of each of a hundred pairs of models: smoothing has twenty settings to average, not two thousand."""
+    assert planning_share(1582, 2211, alike=20) == 0.3
+    pairs = [{"pair": f"p{i}", "t": t / 7 + i} for i in range(100) for t in range(20)]
+    assert similarity(pd.DataFrame([*pairs, {"pair": "alone", "t": "none"}])).together == 20
 
 
 def test_only_what_was_left_open_is_settled() -> None:
     method = rf.ParetoTesting(opt_fraction=0.4).settled(1000, 6480)
-    assert (method.opt_fraction, method.net) == (0.4, 0.05)
+    assert (method.opt_fraction, method.net) == (0.4, 0.01)
     table = random_table()
     assert settled(method, table, 10) == method
     assert settled(rf.HolmTesting(), table, 10) == rf.HolmTesting()
@@ -43,7 +52,7 @@ def test_settings_that_are_not_alike_get_a_larger_net() -> None:
     table = random_table()
     names = rf.LossTable([{"prompt": f"p{i}"} for i in range(20)], {"cost": table.losses("cost")})
     assert settled(rf.ParetoTesting(), names, 200).net == 0.5
-    assert settled(rf.ParetoTesting(), table, 200).net == 0.2
+    assert settled(rf.ParetoTesting(), table, 200).net == 0.05
 
 
 def test_the_paper_s_form_is_one_name_away() -> None:

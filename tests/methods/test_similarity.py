@@ -56,6 +56,23 @@ def test_settings_off_a_grid() -> None:
     np.testing.assert_allclose(smooth[:11], one, rtol=1e-9)
 
 
+def test_a_word_among_numbers_is_like_nothing_but_itself() -> None:
+    """A cascade of one model has no threshold; the others have thresholds of their own, ranked among themselves."""
+    configs = pd.DataFrame(
+        [{"models": "a", "t": "none"}, {"models": "b", "t": "none"}]
+        + [{"models": f"a > {b}", "t": t / 10 + place} for place, b in enumerate("bc") for t in range(11)]
+    )
+    like = similarity(configs)
+    assert isinstance(like, NeighbourSimilarity)
+    values = np.random.default_rng(2).random((len(configs), 1))
+    smooth = like.smooth(values, (1.0,))
+    np.testing.assert_array_equal(smooth[:2], values[:2])
+    for start in (2, 13):
+        kernel = np.exp(-0.5 * ((np.arange(11)[:, None] - np.arange(11)) * like.squared[start, 1] ** 0.5) ** 2)
+        one = (kernel / kernel.sum(axis=1, keepdims=True)) @ values[start : start + 11]
+        np.testing.assert_allclose(smooth[start : start + 11], one, rtol=1e-9)
+
+
 def test_random_settings_of_numbers_find_their_neighbours() -> None:
     rng = np.random.default_rng(3)
     configs = pd.DataFrame(rng.random((500, 2)), columns=["x", "y"])

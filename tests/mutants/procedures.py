@@ -12,7 +12,7 @@ from riskfront.calibration import decision
 from riskfront.evidence.evidence import Evidence
 from riskfront.losses import splits
 from riskfront.losses.table import LossTable
-from riskfront.methods import grids
+from riskfront.methods import denoising, grids
 from riskfront.statistics import graphs, p_values, procedures
 from tests.mutants.mutant import Mutant, everywhere, method
 
@@ -165,6 +165,34 @@ def corner_of_test_data() -> None:
     everywhere(oriented, lambda opt, *rest: oriented(last[0], *rest))
 
 
+def knob_end_of_test_data() -> None:
+    """A knob is walked from the end that looks safer on the data that are tested."""
+
+    def turned(plan: Any, seen: Evidence) -> Any:
+        first, last = seen.combined(plan.rows[[0, -1]])
+        return plan if first <= last else replace(plan, rows=plan.rows[::-1])
+
+    _knob_sees_test_data(turned)
+
+
+def knob_thinned_by_test_data() -> None:
+    """Values of a knob that measure above the limit on the data that are tested are left out of the sequence."""
+    _knob_sees_test_data(lambda plan, seen: replace(plan, rows=plan.rows[seen.excess(plan.rows) < 0]))
+
+
+def _knob_sees_test_data(change: Any) -> None:
+    last: list[LossTable] = []
+    split, plan = LossTable.split, rf.OrderedKnob.plan
+
+    def remembering(self: LossTable, *args: Any, **named: Any) -> Any:
+        opt, test = split(self, *args, **named)
+        last[:] = [test]
+        return opt, test
+
+    LossTable.split = remembering
+    rf.OrderedKnob.plan = lambda self, opt, problem: change(plan(self, opt, problem), Evidence(problem, last[0]))
+
+
 def order_of_test_data() -> None:
     """The front comes from opt data, its order from the data that are tested."""
     last: list[LossTable] = []
@@ -205,6 +233,25 @@ def one_example_more() -> None:
     p_values.OF_SUMS["binomial"] = broken
 
 
+def smooths_test_rows() -> None:
+    """The risks that are smoothed are those of the data that are tested."""
+    last: list[LossTable] = []
+    split, planned = LossTable.split, denoising.planned_limits
+
+    def remembering(self: LossTable, *args: Any, **named: Any) -> Any:
+        opt, test = split(self, *args, **named)
+        last[:] = [test]
+        return opt, test
+
+    LossTable.split = remembering
+    everywhere(planned, lambda evidence, smooth: planned(Evidence.of_planning(evidence.problem, last[0]), smooth))
+
+
+def net_beside_the_path() -> None:
+    """The net gets its share, and the path still has all of delta."""
+    everywhere(decision._shares_of, lambda delta, net: (delta, net * delta))
+
+
 MUTANTS = [
     Mutant("half of the opt rows inside the test part", SEQUENCE, half_inside),
     Mutant("plan and test on the same rows", SEQUENCE, no_split),
@@ -213,6 +260,8 @@ MUTANTS = [
     Mutant("half of the opt rows tested, default method", "calibrate: default method", half_inside),
     Mutant("half of the opt rows tested, in trials", "experiment.run: sharp", half_inside),
     Mutant("order of the sequence from test data", SEQUENCE, order_of_test_data),
+    Mutant("smoothing sees the test rows", "calibrate: smooth grid of nulls", smooths_test_rows),
+    Mutant("net forgets its share", "experiment.run: path and net", net_beside_the_path),
     Mutant("sequence goes on after a failure", SEQUENCE, goes_on),
     Mutant("sequence at 2 delta", SEQUENCE, level(2.0)),
     Mutant("sequence at 1.25 delta", "experiment.run: sharp", level(1.25)),
@@ -221,6 +270,10 @@ MUTANTS = [
     Mutant("chooses among all tested", "calibrate: default method", chooses_among_all),
     Mutant("a setting skipped between chunks", "calibrate: borders of chunks", chunks(1)),
     Mutant("a setting tested twice between chunks", "calibrate: borders of chunks", chunks(-1)),
+    Mutant("end of the knob from test data", "calibrate: ordered knob", knob_end_of_test_data),
+    Mutant("knob thinned by test data", "calibrate: ordered knob", knob_thinned_by_test_data),
+    Mutant("along the knob after a failure", "calibrate: ordered knob, bets", goes_on),
+    Mutant("along the knob at 1.5 delta", "calibrate: ordered knob, bets", level(1.5)),
     Mutant("bonferroni at delta", "calibrate: bonferroni", bonferroni_undivided),
     Mutant("bonferroni at 2 delta / m", "calibrate: bonferroni", bonferroni_by_half),
     Mutant("holm off by one", "calibrate: holm", holm_off_by_one),

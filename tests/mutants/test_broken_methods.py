@@ -14,8 +14,8 @@ from riskfront.methods import Plan
 from riskfront.statistics import p_values
 from riskfront.statistics.procedures import FixedSequence
 from tests.monte_carlo.test_validity import caught
-from tests.statistics.test_traps_of_p_values import kelly
 from tests.support.populations import POPULATIONS, SHAPE, Population
+from tests.validity.broken import kelly
 
 pytestmark = pytest.mark.monte_carlo
 TRIALS = 600

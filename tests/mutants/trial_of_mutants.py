@@ -9,10 +9,33 @@ from dataclasses import dataclass
 
 from riskfront.errors import RiskfrontError
 from tests.monte_carlo.suites import SUITES
-from tests.mutants import limits, models, procedures, tables, targets
+from tests.mutants import (
+    cascades,
+    doors,
+    frontiers,
+    limits,
+    models,
+    procedures,
+    statements,
+    tables,
+    targets,
+    unlabelled,
+)
 from tests.support import simulation
 
-MUTANTS = {mutant.name: mutant for part in (procedures, limits, tables, models, targets) for mutant in part.MUTANTS}
+_PARTS = (
+    procedures,
+    statements,
+    limits,
+    tables,
+    models,
+    targets,
+    unlabelled,
+    doors,
+    frontiers,
+    cascades,
+)
+MUTANTS = {mutant.name: mutant for part in _PARTS for mutant in part.MUTANTS}
 
 
 @dataclass(frozen=True)
@@ -37,14 +60,14 @@ class Verdict:
         return self.status == "passed" if self.mutant is None else self.status in ("caught", "refused")
 
 
-def judge(mutant: str | None, suite: str, share: float = 1.0) -> Verdict:
+def judge(mutant: str | None, suite: str, share: float = 1.0, first: int = 0) -> Verdict:
     """Break the library, if a mutant is named, and run a suite. For a process that ends afterwards."""
     started = time.perf_counter()
     status, misses, trials, words = "broken", 0, 0, ""
     try:
         if mutant is not None:
             MUTANTS[mutant].apply()
-        found = simulation.run(SUITES[suite], share)
+        found = simulation.run(SUITES[suite], share, first)
         status, misses, trials = "caught" if found.caught else "passed", found.misses, found.trials
     except RiskfrontError as error:
         status, words = "refused" if mutant else "broken", str(error)
@@ -53,9 +76,11 @@ def judge(mutant: str | None, suite: str, share: float = 1.0) -> Verdict:
     return Verdict(mutant, suite, status, misses, trials, time.perf_counter() - started, words)
 
 
-def judge_all(jobs: Sequence[tuple[str | None, str]], share: float = 1.0, processes: int = 2) -> Iterator[Verdict]:
+def judge_all(
+    jobs: Sequence[tuple[str | None, str]], share: float = 1.0, processes: int = 2, first: int = 0
+) -> Iterator[Verdict]:
     """Judge pairs of a mutant, or None, and a suite, each in a fresh process, in the order in which they end."""
-    todo = sorted(((mutant, suite, share) for mutant, suite in jobs), key=lambda job: job[1] not in _LONG)
+    todo = sorted(((mutant, suite, share, first) for mutant, suite in jobs), key=lambda job: job[1] not in _LONG)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     with context.Pool(processes, maxtasksperchild=1) as pool:
@@ -68,5 +93,5 @@ _LONG = (
 )  # begin with these, so that no core waits for them at the end
 
 
-def _judge(job: tuple[str | None, str, float]) -> Verdict:
+def _judge(job: tuple[str | None, str, float, int]) -> Verdict:
     return judge(*job)

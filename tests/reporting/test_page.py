@@ -17,6 +17,7 @@ import riskfront as rf
 from riskfront.calibration.looks import Look
 from riskfront.reporting import certificate_charts, page_values, sentences
 from riskfront.reporting.page import report_html, write_report
+from riskfront.reporting.python_command import python_command
 from tests.support import certificates
 from tests.support.certificates import certificate
 
@@ -240,7 +241,7 @@ def test_how_it_was_made(pages: dict[str, str]) -> None:
 @pytest.mark.parametrize("name", ["per", "three", "quantile", "nothing", "unguaranteed", "hostile"])
 def test_the_command_repeats_the_certificate(name: str) -> None:
     names = {"table": certificates.table(hostile=name == "hostile")}
-    exec(sentences.python_command(certificate(name)), names)
+    exec(python_command(certificate(name)), names)
     again = names["certificate"]
     assert isinstance(again, rf.Certificate)
     assert again.to_dict() == certificate(name).to_dict()
@@ -263,7 +264,7 @@ def test_separate_test_data_are_said(pages: dict[str, str]) -> None:
     of = rf.certify(rf.ParetoTesting().plan(opt, certificates.problem("one")), test, certificates.problem("one"))
     assert sentences.how_made(of)["Seed"] == "none: the parts were given"
     names = {"opt": opt, "test": test}
-    exec(sentences.python_command(of), names)
+    exec(python_command(of), names)
     assert names["certificate"].to_dict() == of.to_dict()  # type: ignore[attr-defined]
 
 

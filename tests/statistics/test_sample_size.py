@@ -45,6 +45,21 @@ def test_bets_pass_as_often_as_was_planned(kind: str, alpha: float) -> None:
     assert passed == pytest.approx(0.8, abs=0.07)
 
 
+@pytest.mark.parametrize(
+    ("risk", "alpha", "spread"), [(0.035, 0.05, 0.017), (0.045, 0.05, 0.023), (0.09, 0.1, 0.045), (0.27, 0.3, 0.041)]
+)
+def test_losses_that_hardly_vary(risk: float, alpha: float, spread: float) -> None:
+    """A bet has to learn how small the spread is: the number of examples is right to about a sixth."""
+    n = examples_for(risk, alpha, LEVEL, 0.8, spread)
+    assert n is not None
+    rng, shape = np.random.default_rng(8), risk * (1 - risk) / spread**2 - 1
+    powers = []
+    for size in (round(n / 1.2), round(1.2 * n)):
+        losses = rng.beta(risk * shape, (1 - risk) * shape, (500, size))
+        powers.append((p_values.betting(losses, alpha, LEVEL) <= LEVEL).mean())
+    assert powers[0] < 0.8 < powers[1]
+
+
 def test_what_no_number_of_examples_certifies() -> None:
     assert examples_for(0.05, 0.05, LEVEL, 0.8) is None
     assert examples_for(0.1, 0.05, LEVEL, 0.8, 0.2) is None

@@ -12,6 +12,7 @@ from riskfront.statistics import p_values as pv
 from tests.support import worlds
 from tests.support.checks import too_many
 from tests.support.tables import table_of
+from tests.validity.broken import kelly
 
 
 def type_one_errors(p: np.ndarray, delta: float = 0.1) -> int:
@@ -49,19 +50,6 @@ def test_two_sided_betting() -> None:
     two_sided = np.exp(-np.cumsum(np.log1p(0.9 * (losses - 0.1))).max())  # bets on more losses than alpha
     assert two_sided < 1e-29
     assert pv.betting(losses, 0.1, 0.1)[0] > 0.5
-
-
-def kelly(x: np.ndarray, alpha: float, *, own: bool) -> np.ndarray:
-    """Betting with approximate Kelly stakes (alpha - mean) / (variance + (alpha - mean)^2), which may see their own loss."""
-    t = np.arange(1, x.shape[1] + 1)
-    mean = (0.5 + np.cumsum(x, axis=1)) / (t + 1)
-    variance = (0.25 + np.cumsum((x - mean) ** 2, axis=1)) / (t + 1)
-    if not own:
-        first = np.ones((len(x), 1))
-        mean, variance = (np.hstack([s * first, v[:, :-1]]) for s, v in ((0.5, mean), (0.25, variance)))
-    gap = alpha - mean
-    stake = np.clip(gap / (variance + gap**2), 0, 0.75 / (1 - alpha))
-    return np.exp(-np.maximum(np.cumsum(np.log1p(-stake * (x - alpha)), axis=1).max(axis=1), 0))
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5])

@@ -126,6 +126,7 @@ def test_accelerate_on_the_command_line(classifier_folder: Path, texts: Path, tm
     assert json.loads(machine.stdout)["config"] == rf.Certificate.load(out / "certificate.json").config
     assert json.loads(machine.stdout)["gain"]["operations"] > 1
 
+    assert riskfront("verify", out).returncode == 0, "the folder alone will do"
     verified = riskfront("verify", out / "certificate.json", out)
     assert (verified.returncode, verified.stderr) == (0, ""), verified.stdout
     changed = json.loads((out / "certificate.json").read_text())

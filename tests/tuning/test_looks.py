@@ -134,3 +134,16 @@ def test_a_record_that_several_sets_of_examples_share_keeps_them_apart(tmp_path:
     other = Look.of(PROBLEM, "pareto-testing", {}, decided_by=[1], said="twice")
     with pytest.raises(SpentExamplesError):
         look_once(storage, {"texts": "other"}, other, "", [], again=False)
+
+
+def test_other_stores_and_seeds_are_other_looks_at_the_same_examples(tmp_path: Path) -> None:
+    """What this process asked of the same examples is listed, wherever it was kept and however they were split."""
+    first = run(31, tmp_path / "one", 4)
+    second = run(31, tmp_path / "two", 9)
+    examples = np.random.default_rng([31, 3]).choice(100_000, 300, replace=False)
+    third = rf.tune(Coins(0), examples, SPACE, PROBLEM, search="random", budget=4, seed=1)
+    assert first.earlier_looks == ()
+    assert ["4 settings searched" in look.asked for look in second.earlier_looks] == [True]
+    assert len(third.earlier_looks) == 2
+    assert not any(look.counts for look in (*second.earlier_looks, *third.earlier_looks))
+    assert run(31, tmp_path / "one", 4).to_dict() == first.to_dict()

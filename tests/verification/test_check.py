@@ -144,3 +144,44 @@ def test_a_policy_is_checked_on_new_runs(tmp_path, monkeypatch):
     simulated_runs(seed=4, n=3000).only(["m1", "m2"]).save("few.parquet")
     if "m0" in json.loads(made.stdout)["models"]:
         assert "'m0' is missing" in riskfront("check", "policy/policy.json", "few.parquet").stderr
+
+
+@pytest.mark.parametrize("how", ["reordered", "half", "a tenth", "single precision", "one setting"])
+def test_a_check_knows_the_examples_of_the_certificate(how):
+    """In whatever order, number or precision: what the setting lost on them is written down in the certificate."""
+
+    def drawn(seed, n=1000):
+        rng = np.random.default_rng([77, seed])
+        error = rng.random((20, n)) < np.linspace(0.01, 0.3, 20)[:, None]
+        return {"error": error, "cost": np.linspace(1, 0, 20)[:, None] + 0.01 * rng.random((20, n))}
+
+    settings, problem, old = [{"k": k} for k in range(20)], rf.Problem("error <= 0.1", minimize="cost"), drawn(0)
+    certificate = rf.calibrate(rf.LossTable(settings, old), problem)
+    certificate = rf.Certificate.from_dict(certificate.to_dict())
+    assert rf.verify(certificate, rf.LossTable(settings, old)) == []
+
+    def as_new(losses):
+        n = {"half": 500, "a tenth": 100}.get(how, 1000)
+        order = np.random.default_rng(1).permutation(1000)[:n] if how != "single precision" else np.arange(1000)
+        losses = {name: array[:, order] for name, array in losses.items()}
+        if how == "single precision":
+            losses["cost"] = losses["cost"].astype(np.float32)
+        rows = [certificate.config["k"]] if how == "one setting" else range(20)
+        return rf.LossTable([{"k": k} for k in rows], {name: array[list(rows)] for name, array in losses.items()})
+
+    with pytest.raises(rf.InvalidInputError, match=r"a check needs new examples; about [\d,]+ of these"):
+        rf.check(certificate, as_new(old))
+    assert rf.check(certificate, as_new(drawn(1))).says in ("holds", "unclear")
+
+
+def test_equal_losses_are_no_proof_of_equal_examples():
+    """Where outcomes have few values, or crowd, new examples lose what old ones lost."""
+    settings, problem = [{"k": k} for k in range(3)], rf.Problem("error <= 0.2", minimize="cost")
+    for seed in range(20):
+        rng = np.random.default_rng([78, seed])
+        made = [
+            {"error": rng.random((3, n)) < 0.02, "cost": np.minimum(rng.zipf(1.5, (3, n)), 10**6) / 10**6}
+            for n in (400, 300 + 30 * seed)
+        ]
+        certificate = rf.calibrate(rf.LossTable(settings, made[0]), problem)
+        assert rf.check(certificate, rf.LossTable(settings, made[1])).says == "holds"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -14,17 +15,20 @@ from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.decision import Decision, decide
 from riskfront.calibration.diagnosis import diagnose
 from riskfront.calibration.looks import ASKED, Look
+from riskfront.calibration.made_of import made_of
 from riskfront.calibration.measured import covered_groups, measured_values
 from riskfront.calibration.near_misses import near_misses
+from riskfront.calibration.unlabelled import what_proxies_brought, with_unlabelled
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.worst_cases import with_thresholds
-from riskfront.losses.contents import content_digests, contents_digest, laid_out, own_order
+from riskfront.losses.contents import content_digests, contents_digest, laid_out, own_order, refuse_repeats
+from riskfront.losses.sums import SINGLE_THREADED
 from riskfront.losses.table import LossTable
 from riskfront.methods import Method, Plan, make_method, parameters, settled
 from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
-from riskfront.reading.sources import Bounds, Data, as_table, notes_of
+from riskfront.reading.sources import Bounds, Data, as_table, as_unlabelled, notes_of
 from riskfront.version import __version__
 
 
@@ -36,6 +40,7 @@ def calibrate(
     seed: int = 0,
     bounds: Bounds | None = None,
     clusters: str | None = None,
+    unlabelled: Data | None = None,
 ) -> Certificate:
     """Split the examples, plan on one part, test on the other, and certify.
 
@@ -50,40 +55,85 @@ def calibrate(
         bounds: name -> (low, high), the ranges of losses of a file; a LossTable has its own.
         clusters: the group whose rows belong together, such as "patient": they are averaged to one row each, and limits
             speak of the mean over patients (``LossTable.by_cluster``).
+        unlabelled: outcomes of the same settings on other examples of the same source that have no labels: only the proxies
+            that limits name are needed, and the groups and conditions of these limits. They make tests sharper, the more so
+            the better the proxy; what is certified is as true as without them.
+
+    Examples:
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> error = np.random.default_rng(0).random((20, 2000)) < np.linspace(0.01, 0.2, 20)[:, None]
+        >>> cost = np.linspace(1, 0.05, 20)[:, None].repeat(2000, axis=1)
+        >>> table = rf.LossTable([{"level": k} for k in range(20)], {"error": error, "cost": cost})
+        >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
+        >>> certificate.verdict()
+        'With 90 % confidence, error stays at or below 10 %.'
+        >>> certificate.config  # doctest: +ELLIPSIS
+        {'level': ...}
     """
     notes = notes_of(table)
     table = as_table(table, problem, bounds, clusters)
+    refuse_repeats(table)
+    others = None if unlabelled is None else as_unlabelled(unlabelled, problem, table)
+    if others is not None:
+        refuse_repeats(others)
     chosen = settled(make_method(method), table, table.n_examples)
-    found = split_and_test(table, problem, chosen, seed)
+    found = split_and_test(table, problem, chosen, seed, unlabelled=others)
     return replace(
         found, earlier_looks=ASKED.before(table.fingerprint, Look.of_certificate(found)), notes=(*notes, *found.notes)
     )
 
 
 def split_and_test(
-    table: LossTable, problem: Problem, method: Method, seed: int, split_by: str = "contents"
+    table: LossTable,
+    problem: Problem,
+    method: Method,
+    seed: int,
+    split_by: str = "contents",
+    unlabelled: LossTable | None = None,
 ) -> Certificate:
     """What ``calibrate`` does; certificates of version 0.1 split by "positions"."""
-    opt, test = table.split(method.opt_fraction, seed=seed, by_contents=split_by == "contents")
-    if getattr(method, "net", 0):  # then sums of all settings are needed in both parts: one pass gives both
-        LossTable.sum_together([opt, test])
-    plan = method.plan(opt, problem)
-    everything = opt.joined_with(test) if plan.net > 0 else None
-    found = _certificate(plan, test, problem, everything)
-    return replace(found, seed=seed, data_sha256=table.fingerprint, split_by=split_by)
+    labelled, source = table, dict[str, Any]()
+    with ThreadPoolExecutor(max_workers=1) as aside, SINGLE_THREADED:
+        if not labelled.is_lazy:  # a digest of all losses takes as long as all the rest: on another core, meanwhile
+            aside.submit(lambda: labelled.fingerprint)
+        if unlabelled is not None:
+            table, source = with_unlabelled(labelled, problem, unlabelled, seed)
+        opt, test = table.split(method.opt_fraction, seed=seed, by_contents=split_by == "contents")
+        if getattr(method, "net", 0):  # then sums of all settings are needed in both parts: one pass gives both
+            LossTable.sum_together([opt, test])
+        plan = method.plan(opt, problem)
+        everything = opt.joined_with(test) if plan.net > 0 else None
+        found = _certificate(plan, test, problem, everything)
+    said = None if found.unlabelled is None else {**source, **found.unlabelled}
+    known_by = made_of(found, labelled)
+    return replace(
+        found, seed=seed, data_sha256=labelled.fingerprint, split_by=split_by, made_of=known_by, unlabelled=said
+    )
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
     """Test the settings of a plan on examples that had no part in making it.
 
     The order of the examples does not matter: those that ``table.split`` did not put into random order are put into one that
-    rests on their contents and on nothing else.
+    rests on their contents and on nothing else. Certify once: the certificate lists what else this process asked of them.
 
     Args:
         plan: from ``method.plan(opt, problem)``.
         test: losses of at least the planned settings on the testing examples. Examples that the plan was made of, by
             position or by content, are refused.
         problem: the same problem.
+
+    Examples:
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> error = np.random.default_rng(0).random((20, 2000)) < np.linspace(0.01, 0.2, 20)[:, None]
+        >>> cost = np.linspace(1, 0.05, 20)[:, None].repeat(2000, axis=1)
+        >>> table = rf.LossTable([{"level": k} for k in range(20)], {"error": error, "cost": cost})
+        >>> opt, test = table.split(0.3)
+        >>> problem = rf.Problem("error <= 0.1", minimize="cost")
+        >>> bool(rf.certify(rf.ParetoTesting().plan(opt, problem), test, problem))
+        True
     """
     if test.clusters != plan.opt.clusters:
         raise InvalidInputError(
@@ -92,13 +142,24 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
         )
     if test.n_examples == 0:
         raise InvalidInputError("testing needs at least one example; the test part has none.")
-    if plan.method.opt_fraction > 0 and test.at_once is None and test.shares_examples(plan.opt):
+    refuse_repeats(test)
+    limited = {loss for limit in problem.limits for loss in limit.term.losses}
+    if plan.method.opt_fraction > 0 and test.at_once is None and test.shares_examples(plan.opt, limited):
         raise InvalidInputError(
             "the testing examples must have had no part in the plan; some of them are planning examples too, or have the very "
             "same losses and groups. Split one table: opt, test = table.split(method.opt_fraction)."
         )
     if test.at_once is not None:  # evaluated on demand: what no test needed stays unevaluated
-        return _certificate(plan, test, problem)
+        certificate = _certificate(plan, test, problem)
+        return replace(certificate, made_of=made_of(certificate, test))
+    certificate = _on_all_at_once(plan, test, problem)
+    look = Look.of(problem, plan.method.name, certificate.parameters, plan.configs(), f"a plan of {len(plan)} settings")
+    earlier = ASKED.before(certificate.data_sha256, look)
+    return replace(certificate, earlier_looks=earlier, made_of=made_of(certificate, test))
+
+
+def _on_all_at_once(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
+    """Test a plan on a table that is there already, in an order of riskfront's own."""
     if test.in_own_order or len(plan) == 0:
         return replace(_certificate(plan, test, problem), data_sha256=test.sha256)
     problem.check(test)
@@ -143,7 +204,16 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: Loss
         clusters=test.clusters,
         notes=_of_clusters(test.clusters),
         thresholds={str(limit): float(limit.threshold or 0.0) for limit in _chosen_for(problem, evidence)},
+        unlabelled=what_proxies_brought(plan, problem, lambda: _row_in_plan(plan, test, decision)),
     )
+
+
+def _row_in_plan(plan: Plan, test: LossTable, decision: Decision) -> int | None:
+    """The best setting by its row in the planning table; None without one."""
+    if decision.chosen.size == 0 or len(plan) == 0:
+        return None
+    row = int(decision.rows[decision.chosen[0]])
+    return row if test.same_settings(plan.opt) else int(plan.rows[np.argmax(plan.rows_in(test) == row)])
 
 
 def _of_clusters(name: str | None) -> tuple[str, ...]:
@@ -246,7 +316,7 @@ def _explored(plan: Plan, problem: Problem, columns: dict[str, str]) -> pd.DataF
         return None
     everything = np.arange(plan.opt.n_configs)
     frame = _settings(plan.opt, everything, columns)
-    _add_estimates(frame, Evidence.of_planning(problem, plan.opt), None)
+    _add_estimates(frame, Evidence(with_thresholds(problem, plan.opt), plan.opt), None)
     planned: Array = np.zeros(len(everything), dtype=bool)
     planned[plan.rows] = True
     frame["planned"] = planned

@@ -58,10 +58,21 @@ class Certificate:
             chosen: which limit stopped it, and about how many testing examples would do. None where it was not looked for.
         thresholds: limit -> the threshold that the planning examples chose for it, for limits on the worst cases.
         clusters: what each example is the mean over the rows of, such as "patient"; None where examples are rows.
+        made_of: for each chosen setting a few contents of the examples, by which ``check`` knows them again.
+        unlabelled: which unlabelled examples helped to test limits with proxies: how many there are, how many were used, their
+            fingerprint, and for each such limit the share of the variance of its labels that the proxy left on the planning
+            examples at the best setting (1: it brought nothing). None where no limit names a proxy.
         explored: means of every setting on the planning examples; None when the method used none.
         diagnosis: why nothing was certified and what would help; None when something was.
         earlier_looks: other questions that the same testing examples had answered before, as far as is known. To choose among
             their answers is not covered, unless their deltas count: then the verdict states what is left of the confidence.
+
+    Examples:
+        >>> import riskfront as rf
+        >>> table = rf.LossTable([{"k": 0}], {"error": [[0] * 300], "cost": [[1] * 300]})
+        >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
+        >>> bool(certificate), certificate.config, certificate.n_opt + certificate.n_test
+        (True, {'k': 0}, 300)
     """
 
     problem: Problem
@@ -88,6 +99,8 @@ class Certificate:
     near_misses: Sequence[Mapping[str, Any]] | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
     clusters: str | None = None
+    made_of: Mapping[str, Any] = field(default_factory=dict)
+    unlabelled: Mapping[str, Any] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.path["certified"].any())
@@ -221,6 +234,8 @@ class Certificate:
             "near_misses": None if self.near_misses is None else [dict(found) for found in self.near_misses],
             "thresholds": dict(self.thresholds),
             "clusters": self.clusters,
+            "made_of": dict(self.made_of),
+            "unlabelled": None if self.unlabelled is None else dict(self.unlabelled),
         }
 
     @classmethod
@@ -269,6 +284,8 @@ class Certificate:
             near_misses=data.get("near_misses"),
             thresholds=data.get("thresholds", {}),
             clusters=data.get("clusters"),
+            made_of=data.get("made_of", {}),
+            unlabelled=data.get("unlabelled"),
         )
 
     @property

@@ -90,8 +90,7 @@ def _decide_with_net(plan: Plan, evidence: Evidence, everything: Evidence, path:
     and the net with probability at most net delta over all nulls, whatever the two have to do with each other.
     """
     m, delta = evidence.table.n_configs, evidence.problem.delta
-    net_delta = plan.net * delta
-    path_delta = delta - net_delta
+    path_delta, net_delta = _shares_of(delta, plan.net)
     in_net = everything.p_values(np.arange(m), np.full(m, net_delta / m) if everything.bets else None)
     caught, certified = in_net.max(axis=1), np.zeros(m, dtype=bool)
     along, before = np.empty((0, len(evidence.tests))), -1
@@ -114,6 +113,11 @@ def _decide_with_net(plan: Plan, evidence: Evidence, everything: Evidence, path:
     chosen = _choose(_Seen(evidence, everything, rows, by_net), p_values.max(axis=1), certified[rows])
     aimed = np.where(by_net, net_delta / m, path_delta)
     return Decision(rows, p_values, levels, certified[rows], chosen, by_net, aimed)
+
+
+def _shares_of(delta: float, net: float) -> tuple[float, float]:
+    """What is left to the path, and what the net gets: together delta and no more."""
+    return delta - net * delta, net * delta
 
 
 @dataclass(frozen=True, slots=True, eq=False)

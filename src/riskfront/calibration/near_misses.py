@@ -12,6 +12,7 @@ import numpy as np
 from riskfront.arrays import IntArray
 from riskfront.calibration.decision import Decision
 from riskfront.evidence.evidence import Evidence, LimitTest
+from riskfront.evidence.powered import spread_with_proxy
 from riskfront.statistics.sample_size import examples_for
 
 _EVEN = 0.5  # with as many examples as are named, a setting such as this passes in so many of the cases
@@ -62,6 +63,8 @@ def _miss(evidence: Evidence, decision: Decision, at: int) -> dict[str, Any]:
 
 
 def _spread(test: LimitTest, evidence: Evidence, row: IntArray, group: int) -> float:
-    """The standard deviation of badness at one setting."""
+    """The standard deviation of what was bet on at one setting."""
+    if test.limit.proxy is not None:
+        return spread_with_proxy(test, evidence.table, row, group)
     losses, kept = test.sequences(evidence.table, row)[group]
     return float(np.std(losses[0] if kept is None else losses[0][np.broadcast_to(kept, losses.shape)[0]]))

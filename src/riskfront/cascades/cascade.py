@@ -10,9 +10,9 @@ import numpy as np
 from riskfront.arrays import FloatArray
 from riskfront.calibration.certificate import Certificate
 from riskfront.cascades import confidence as confidences
-from riskfront.cascades.columns import CascadeColumn, calls
+from riskfront.cascades.columns import CascadeColumn, calls, paid_samples
 from riskfront.cascades.confidence import LearntConfidence
-from riskfront.cascades.made_of import fingerprints
+from riskfront.cascades.made_of import contents, fingerprints
 from riskfront.cascades.settings import all_stages, described
 from riskfront.errors import InvalidInputError
 from riskfront.logs.runs import Runs
@@ -48,6 +48,27 @@ class Cascade:
         score: the column to keep up.
         aside: share of the examples to set aside; 0.1, or 0.2 if the confidence is learnt.
         seed: of the choice of these examples.
+
+    Examples:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> import riskfront as rf
+        >>> random = np.random.default_rng(0)
+        >>> easy = random.random(2000)
+        >>> right = {"small": easy > 0.4, "large": random.random(2000) > 0.05}
+        >>> logs = [
+        ...     {"model": name, "example": k, "score": float(right[name][k]), "cost": cost, "sure": easy[k]}
+        ...     for name, cost in (("small", 1), ("large", 10)) for k in range(2000)
+        ... ]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     pd.DataFrame(logs).to_parquet(f"{folder}/runs.parquet")
+        ...     runs = rf.read_runs(f"{folder}/runs.parquet")
+        >>> cascade = rf.Cascade(runs, confidence="sure", thresholds=[0.2, 0.4, 0.5, 0.6])
+        >>> problem = rf.Problem("score drop <= 0.03", minimize="cost", reference="large")
+        >>> certificate = rf.calibrate(cascade.table(), problem)
+        >>> cascade.policy(certificate).models
+        ('small', 'large')
     """
 
     kind: ClassVar[str] = "cascade"
@@ -55,10 +76,10 @@ class Cascade:
     def __init__(
         self,
         runs: Runs,
+        *,
         stages: int = 2,
         confidence: str | LearntConfidence = "confidence",
         thresholds: Thresholds = 20,
-        *,
         models: Sequence[str] | None = None,
         score: str = "score",
         aside: float | None = None,
@@ -77,7 +98,7 @@ class Cascade:
         share = aside if aside is not None else _SHARE_LEARNT if learnt else _SHARE
         self._check_confidence(runs, confidence)
         if learnt or isinstance(thresholds, int):
-            kept_aside, rest = split_examples(runs.n_examples, share, seed)
+            kept_aside, rest = split_examples(runs.n_examples, share, seed, contents(runs, self._logged))
             learning, self.runs = runs.at(np.sort(kept_aside)), runs.at(np.sort(rest))
             self.n_aside = learning.n_examples
         else:
@@ -155,14 +176,10 @@ class Cascade:
         return values.astype(bool)
 
     def _column(self, values: Any, *, paid: bool = False, reference: int | None = None) -> CascadeColumn:
-        if (
-            paid
-            and isinstance(self.confidence, str)
-            and self.confidence == "agreement"
-            and "samples" in self.runs.values
-        ):
-            values = values * self.runs.value("samples")  # to see whether samples agree, all of them are paid for
-        return CascadeColumn(self._stages, self._gates, values, paid, reference)
+        once = None
+        if paid:
+            values, once = paid_samples(self.runs, self.confidence, values)
+        return CascadeColumn(self._stages, self._gates, values, paid, reference, once)
 
     def _calls(self) -> CascadeColumn:
         return calls(self._column(self.runs.value(self.score)))
@@ -207,6 +224,15 @@ class Router(Cascade):
 
     As a Cascade, but ``confidence`` must be known of the example itself: a column that is the same for all models, or a
     LearntConfidence whose features are.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from riskfront.logs.runs import Runs
+        >>> easy = [k / 100 for k in range(100)]  # known of the prompt
+        >>> names = pd.DataFrame({"model": ["small", "large"]}), pd.DataFrame({"example": range(100), "easy": easy})
+        >>> runs = Runs(*names, {"score": np.stack([np.array(easy) > 0.4, np.ones(100)])})
+        >>> len(Router(runs, confidence="easy", thresholds=[0.25, 0.5, 0.75]))  # routers to choose from
+        8
     """
 
     kind: ClassVar[str] = "router"

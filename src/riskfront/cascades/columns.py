@@ -11,6 +11,7 @@ import numpy as np
 
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.cascades.settings import Stages
+from riskfront.logs.runs import Runs
 from riskfront.losses.sums import Rows
 
 
@@ -24,6 +25,7 @@ class CascadeColumn:
         values: (runs, examples): what each run scored or took; booleans for 0/1 scores.
         paid: add up what every called model took, instead of taking the value of the one that answers.
         reference: the run from whose value the drop is taken; None for the value itself.
+        once: (runs, examples): what a run takes as the last one, which nobody asks how sure it is; None if that is the same.
     """
 
     stages: Stages
@@ -31,6 +33,7 @@ class CascadeColumn:
     values: Array
     paid: bool = False
     reference: int | None = None
+    once: Array | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -54,9 +57,13 @@ class CascadeColumn:
 
     def __getitem__(self, rows: Rows) -> Array:
         models, gates = self.stages.models[rows], self.stages.gates[rows]
-        found = self.values[models[:, -1]]  # -1 takes some run: the gates before it stop always
+        # -1 takes some run: the gates before it stop always
+        found = (self.values if self.once is None else self.once)[models[:, -1]]
         for stage in range(gates.shape[1] - 1, -1, -1):
             stop, own = self.trusted[gates[:, stage]], self.values[models[:, stage]]
+            if self.once is not None:
+                last = gates[:, stage] == len(self.trusted) - 1
+                own[last] = self.once[models[last, stage]]
             if self.paid:
                 np.multiply(found, ~stop, out=found)
                 found += own
@@ -71,7 +78,7 @@ class CascadeColumn:
         """One digest of all rows: of the runs that they are computed from, and of their rules."""
         rule = f"{self.paid} {self.reference}".encode()
         base = hashlib.sha256(rule)
-        for array in (self.trusted, self.values):
+        for array in (self.trusted, self.values, *([] if self.once is None else [self.once])):
             base.update(np.ascontiguousarray(array).data)
         for rules in (self.stages.models, self.stages.gates):
             base.update(np.ascontiguousarray(rules).data)
@@ -82,7 +89,8 @@ class CascadeColumn:
 
     def of_examples(self, examples: IntArray) -> CascadeColumn:
         """The same on these examples alone, so that planning does not compute what only testing needs."""
-        return replace(self, trusted=self.trusted[:, examples], values=self.values[:, examples])
+        once = None if self.once is None else self.once[:, examples]
+        return replace(self, trusted=self.trusted[:, examples], values=self.values[:, examples], once=once)
 
     def check(self, rows: Array | None = None) -> None:
         """Nothing to compare: the runs are in memory."""
@@ -92,3 +100,10 @@ def calls(column: CascadeColumn) -> CascadeColumn:
     """How many models a cascade calls."""
     ones: FloatArray = np.ones(column.values.shape)
     return replace(column, values=ones, paid=True, reference=None)
+
+
+def paid_samples(runs: Runs, confidence: Any, values: Array) -> tuple[Array, Array | None]:
+    """What a run takes when it is asked how sure it is, and when it is not: to see whether samples agree, all are paid for."""
+    if confidence != "agreement" or "samples" not in runs.values:
+        return values, None
+    return values * runs.value("samples"), values

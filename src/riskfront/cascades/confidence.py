@@ -35,6 +35,10 @@ class LearntConfidence:
     Args:
         features: columns of the runs: numbers logged with each answer, and numbers or texts known of each example.
         models: model -> its fitted numbers; empty before ``fit``.
+
+    Examples:
+        >>> LearntConfidence(["task", "prompt_chars"]).features  # Cascade(runs, confidence=...) fits it
+        ['task', 'prompt_chars']
     """
 
     features: Sequence[str]

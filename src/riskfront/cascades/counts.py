@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -36,32 +36,30 @@ class Counts:
         self._answers: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
-        self._failed = 0
+        self._requests = self._escalated = 0
         self._cost, self._priced = 0.0, 0
 
-    def add(self, answer: Answer) -> None:
+    def add(self, model: str | None, called: Sequence[str], errors: Mapping[str, str], cost: float | None) -> None:
+        """One request: who answered (None if nobody could), all that were called, and what it cost as far as it is known."""
         with self._lock:
-            self._answers[answer.model] += 1
-            self._calls.update(answer.called)
-            self._errors.update(answer.errors.keys())
-            if answer.cost is not None:
-                self._cost, self._priced = self._cost + answer.cost, self._priced + 1
-
-    def failed(self) -> None:
-        with self._lock:
-            self._failed += 1
+            self._requests += 1
+            self._escalated += len(called) - 1
+            self._answers.update([] if model is None else [model])
+            self._calls.update(called)
+            self._errors.update(errors.keys())
+            if cost is not None:
+                self._cost, self._priced = self._cost + cost, self._priced + 1
 
     def to_dict(self) -> dict[str, Any]:
-        """How many requests were answered, by whom, how many calls and errors each model had, and the mean cost."""
+        """How many requests came, who answered them, how many calls and errors each model had, and the mean cost."""
         with self._lock:
-            answered = sum(self._answers.values())
             return {
-                "requests": answered + self._failed,
+                "requests": self._requests,
                 "answered": dict(self._answers),
                 "called": dict(self._calls),
                 "errors": dict(self._errors),
-                "failed": self._failed,
-                "escalated": sum(self._calls.values()) - answered,
+                "failed": self._requests - sum(self._answers.values()),
+                "escalated": self._escalated,
                 "mean_cost": self._cost / self._priced if self._priced else None,
             }
 

@@ -24,6 +24,12 @@ def fingerprints(runs: Runs, models: Sequence[str], columns: Sequence[str]) -> d
     }
 
 
+def contents(runs: Runs, columns: Sequence[str]) -> bytes:
+    """A digest of all examples, for splits: a seed alone would pick the same positions in every file, sorted or not. In single
+    precision: the last digits of a computed confidence differ between machines."""
+    return hashlib.sha256(b"".join(_digests(runs, sorted(runs.names), columns, "<f4"))).digest()
+
+
 def must_be_new(runs: Runs, models: Sequence[str], made_of: Mapping[str, Any]) -> None:
     """An error if nearly all of these examples are those a policy was made of."""
     columns = [name for name in made_of["columns"] if name in runs.values]
@@ -39,9 +45,9 @@ def must_be_new(runs: Runs, models: Sequence[str], made_of: Mapping[str, Any]) -
         )
 
 
-def _digests(runs: Runs, models: Sequence[str], columns: Sequence[str]) -> list[bytes]:
+def _digests(runs: Runs, models: Sequence[str], columns: Sequence[str], kind: str = "<f8") -> list[bytes]:
     own = runs.only(list(models))
-    numbers = np.ascontiguousarray(np.concatenate([own.value(name) for name in columns]).T.astype("<f8"))
+    numbers = np.ascontiguousarray(np.concatenate([own.value(name) for name in columns]).T.astype(kind))
     names = own.examples["example"].astype(str)
     return [
         hashlib.blake2b(name.encode() + row.tobytes(), digest_size=_BYTES).digest()

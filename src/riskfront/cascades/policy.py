@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutine
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,15 @@ class Policy:
         shares: which share of examples each model answered when the policy was certified.
         certificate: what holds, and how it was tested.
         made_of: fingerprints of the examples it was made of.
+
+    Examples:
+        >>> import riskfront as rf
+        >>> table = rf.LossTable([{"models": "small > large"}], {"error": [[0] * 300], "cost": [[1] * 300]})
+        >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
+        >>> policy = Policy("cascade", ("small", "large"), (0.8,), "sure", (0.5, 0.5), certificate)  # Cascade.policy makes it
+        >>> models = {"small": lambda prompt: ("a guess", 0.3), "large": lambda prompt: "the answer"}
+        >>> policy.route("a question", models).answer
+        'the answer'
     """
 
     kind: str
@@ -84,6 +93,7 @@ class Policy:
                 reply = call()
             except Exception as error:
                 reply = error
+            _must_not_wait(reply)
 
     async def aroute(
         self,
@@ -108,7 +118,7 @@ class Policy:
                 reply = error
 
     def _counted(self, answer: Answer) -> Answer:
-        self.counts.add(answer)
+        self.counts.add(answer.model, answer.called, answer.errors, answer.cost)
         return answer
 
     def _steps(
@@ -141,7 +151,7 @@ class Policy:
             sure = yield from self._after(prompt, answer, name, known, judge, about)
             if sure >= self.thresholds[stage]:  # never true of nan
                 return Answer(answer, name, tuple(called), errors, cost, sure)
-        self.counts.failed()
+        self.counts.add(None, called, errors, cost)
         failed = "; ".join(f"{name} failed ({error})" for name, error in errors.items())
         raise ModelsFailedError(f"the last model of the policy must answer; {failed}.")
 
@@ -266,6 +276,13 @@ def _must_be_certified(policy: Policy) -> None:
             f"a policy must run what its certificate chose; it says {wanted}, the certificate {policy.certificate.configs[0]}. "
             "It was changed after it was made."
         )
+
+
+def _must_not_wait(reply: Any) -> None:
+    if isawaitable(reply):
+        if iscoroutine(reply):
+            reply.close()
+        raise InvalidInputError("route needs models, and judges, that answer at once; one must be awaited. Use aroute.")
 
 
 def _unpacked(reply: Any, number: str) -> tuple[Any, Mapping[str, Any]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from riskfront.arrays import BoolArray
 from riskfront.cascades import confidence as confidences
 from riskfront.cascades.cascade import PAID
-from riskfront.cascades.columns import CascadeColumn
+from riskfront.cascades.columns import CascadeColumn, paid_samples
 from riskfront.cascades.confidence import LearntConfidence
 from riskfront.cascades.made_of import must_be_new
 from riskfront.cascades.policy import Policy
@@ -47,15 +48,19 @@ def replay(policy: Policy, runs: Runs) -> LossTable:
     limits_of = [np.array([t]) for t in (*policy.thresholds, *[0.0] * (len(runs) - len(policy.thresholds)))]
     stages = _stages(policy, runs, alone)
     gates = confidences.trusted(known, limits_of)
-    columns = {
-        name: CascadeColumn(stages, gates, runs.value(name), policy.kind == "cascade" and name in PAID)
-        for name in losses
-    }
+    columns = {name: _column(policy, runs, name, stages, gates) for name in losses}
     groups = {str(name): runs.examples[name].to_numpy() for name in runs.examples if name != "example"}
     used = {limit.per for limit in limits} | {limit.given for limit in limits}
     return LossTable.of_columns(
         described(stages, runs.names, limits_of), columns, {k: v for k, v in groups.items() if k in used}, bounds
     )
+
+
+def _column(policy: Policy, runs: Runs, name: str, stages: Stages, gates: BoolArray) -> CascadeColumn:
+    if policy.kind != "cascade" or name not in PAID:
+        return CascadeColumn(stages, gates, runs.value(name))
+    values, once = paid_samples(runs, policy.confidence, runs.value(name))
+    return CascadeColumn(stages, gates, values, paid=True, once=once)
 
 
 def _stages(policy: Policy, runs: Runs, alone: list[str]) -> Stages:

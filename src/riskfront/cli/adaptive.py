@@ -34,6 +34,13 @@ Small = Annotated[
 Data = Annotated[str, typer.Option(help="Parquet or CSV with text (or text_a, text_b), label and perhaps split.")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for everything that is made; go on in it later.")]
 TrainRows = Annotated[int, typer.Option(min=0, help="Rows to train on; 0 for all.")]
+UnlabelledTexts = Annotated[
+    str,
+    typer.Option(
+        "--unlabelled",
+        help="Parquet or CSV with texts without labels: whether settings agree with the full model on them sharpens the test.",
+    ),
+]
 Device = Annotated[str, typer.Option(help="Such as cuda; by default CUDA where there is one.")]
 
 steps = typer.Typer(help="The steps of accelerate, one by one.", no_args_is_help=True)
@@ -51,6 +58,7 @@ def accelerate(
     seed: Seed = 0,
     train_rows: TrainRows = 0,
     small: Small = "",
+    unlabelled: UnlabelledTexts = "",
     device: Device = "",
     as_json: Json = False,
 ) -> int:
@@ -63,11 +71,15 @@ def accelerate(
     plan = Plan(training=how.training(seed), grid=grid, seed=seed, **rows.plan(train_rows), **wanted.strategy())
     options = {"device": device or None, **_told(as_json)}
     found: Any
+    if small and unlabelled:
+        raise InvalidInputError(
+            "unlabelled texts help to certify one encoder; a cascade, with --small, is tested by labels."
+        )
     with resumable(out):
         if small:
             found = accelerate_cascade(small, model, data, problem, out, plan, **options)
         else:
-            found = accelerate_model(model, data, problem, out, plan, **options)
+            found = accelerate_model(model, data, problem, out, plan, unlabelled=unlabelled or None, **options)
     return _shown(found, out, as_json)
 
 
@@ -136,6 +148,7 @@ def certify(
     thresholds: GridOptions,
     rows: RowOptions,
     seed: Seed = 0,
+    unlabelled: UnlabelledTexts = "",
     device: Device = "",
     as_json: Json = False,
 ) -> int:
@@ -146,11 +159,13 @@ def certify(
     from riskfront.transformers.acceleration import check_problem
 
     grid = thresholds.grid()
-    check_problem(problem, grid)
+    check_problem(problem, grid, unlabelled=bool(unlabelled))
     plan = Plan(grid=grid, seed=seed, **rows.plan(), **wanted.strategy())
     trained, parts = _loaded(folder, data, plan, device)
     with resumable(folder):
-        found = certify_thresholds(trained, parts, problem, folder, plan, **_told(as_json))
+        found = certify_thresholds(
+            trained, parts, problem, folder, plan, unlabelled=unlabelled or None, **_told(as_json)
+        )
     return _shown(found, folder, as_json)
 
 

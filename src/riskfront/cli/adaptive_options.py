@@ -67,6 +67,7 @@ class TrainingOptions:
     max_length: Annotated[int, typer.Option(help="Tokens of a text that are read.")] = 128
     token_rows: Annotated[int, typer.Option(min=1, help="Rows that token predictors learn from.")] = 4000
     exits: Annotated[str, typer.Option(help="What exits read: pooled, or cls as in the paper.")] = "pooled"
+    exit_epochs: Annotated[int, typer.Option(min=1, help="Of training exits; costs little. More for few rows.")] = 10
 
     def training(self, seed: int) -> Training:
         from riskfront.transformers import FineTuning, HeadTraining, Training
@@ -74,7 +75,7 @@ class TrainingOptions:
         return Training(
             FineTuning(self.epochs, learning_rate=self.learning_rate, early_layers=self.early_layers),
             again=self.again,
-            heads=HeadTraining(token_rows=self.token_rows),
+            heads=HeadTraining(epochs=self.exit_epochs, token_rows=self.token_rows),
             exits=self.exits,
             max_length=self.max_length,
             seed=seed,

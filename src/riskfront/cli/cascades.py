@@ -64,9 +64,9 @@ class CascadeOptions:
         single = len(numbers) == 1 and numbers[0] >= 1 and float(numbers[0]).is_integer() and "." not in self.thresholds
         return kind(
             runs,
-            self.stages,
-            self._confidence(runs),
-            int(numbers[0]) if single else numbers,
+            stages=self.stages,
+            confidence=self._confidence(runs),
+            thresholds=int(numbers[0]) if single else numbers,
             models=parse_names(self.models) or None,
             aside=self.aside,
             seed=seed,
@@ -110,6 +110,11 @@ def cascade(
     problem = wanted.problem(p_value)
     made = offered.make(runs, seed)
     table = made.table(binary=parse_names(offered.binary), bounds=parse_bounds(offered.bounds))
+    if "cost" in problem.losses and "cost" not in table.loss_names:
+        raise InvalidInputError(
+            f"the runs must hold a cost to limit or minimise it; they hold {', '.join(table.loss_names)}. Add prices: "
+            "riskfront import ... --prices 'small=0.001, large=0.03', or minimise calls."
+        )
     if not as_json:
         _say(made)
     chosen = made.method if method == made.method.name else make_method(method)

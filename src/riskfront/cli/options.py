@@ -13,10 +13,11 @@ import typer
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError
-from riskfront.methods import METHODS
+from riskfront.losses.values import known
+from riskfront.methods import METHODS, Method, make_method, parameters
 from riskfront.reading.column_roles import Layout
 from riskfront.reading.long_format import read_table
-from riskfront.reading.sources import clustered
+from riskfront.reading.sources import clustered, proxies_of, read_unlabelled
 from riskfront.reporting.terminal import make_console, show_certificate
 from riskfront.runtime import files
 from riskfront.statistics.p_values import NAMES
@@ -43,10 +44,26 @@ ChooseOption = Annotated[
         "measured to meet a condition, as 'answered >= 0.9'.",
     ),
 ]
+_DECLARABLE = [name for name, kind in METHODS.items() if "safest" in parameters(kind())]
+Safest = Annotated[
+    list[str],
+    typer.Option(
+        "--safest",
+        help=f"The safest end of each knob, where you know it, as 'threshold=high'; for {', '.join(_DECLARABLE)}.",
+    ),
+]
 PValue = Annotated[str, typer.Option("--p-value", help=f"One of: {', '.join(NAMES)}.")]
 Together = Annotated[
     bool,
     typer.Option("--together", help="All limits hold together with one confidence: choose among them after looking."),
+]
+Unlabelled = Annotated[
+    str,
+    typer.Option(
+        "--unlabelled",
+        help="Outcomes of the same settings on examples without labels: the proxies of limits such as "
+        "'error <= 0.05 proxy judge'.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Of the random split into planning and testing examples.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -62,7 +79,8 @@ class ProblemOptions:
         typer.Option(
             "--limit",
             help="'error <= 0.05', 'error <= 0.15 per label', 'error <= 0.02 given answered', "
-            "'cost / solved <= 0.02', 'error gap between country <= 0.05', 'worst 5 % of latency <= 300'.",
+            "'cost / solved <= 0.02', 'error gap between country <= 0.05', 'worst 5 % of latency <= 300', "
+            "'error <= 0.05 proxy judge'.",
         ),
     ]
     minimize: Goals = field(default_factory=list)
@@ -87,7 +105,7 @@ class ProblemOptions:
             limits,
             [rf.Objective.parse(name) for text in self.minimize for name in parse_names(text)],
             [rf.Objective.parse(name) for text in self.maximize for name in parse_names(text)],
-            self.delta,
+            delta=self.delta,
             weights=self.weights or None,
         )
 
@@ -143,6 +161,24 @@ class TableOptions(LayoutOptions):
         table = self._read(path, problem, quiet=quiet)
         return clustered(table, self.clusters, problem) if self.clusters else table
 
+    def read_unlabelled(
+        self, path: str, problem: rf.Problem, table: rf.LossTable, *, quiet: bool
+    ) -> rf.LossTable | None:
+        """Examples without labels, in the settings of the labelled table; None where no file is named."""
+        if not path:
+            return None
+        if self.wide:
+            raise InvalidInputError(
+                "unlabelled examples must come as a long table; --wide is for tables of one outcome."
+            )
+        wanted = proxies_of(problem)
+        binary = [name for name in parse_names(self.binary) if name in wanted.losses]
+        named = replace(LayoutOptions.layout(self), group_columns=())
+        found = read_unlabelled(path, problem, table, named, binary=binary, where=self.where)
+        if not quiet:
+            _say_what_was_read(path, found, None, None)
+        return found if table.clusters is None else clustered(found, table.clusters, wanted)
+
     def _read(self, path: str, problem: rf.Problem | None, *, quiet: bool) -> rf.LossTable:
         declared, binary = self.declared_bounds(), parse_names(self.binary)
         found: Layout | None
@@ -151,7 +187,9 @@ class TableOptions(LayoutOptions):
         else:
             if self.settings:
                 raise InvalidInputError("--settings describes the columns of a wide table; add --wide.")
-            table, found = read_table(path, problem, self.layout(), declared, binary, self.where)
+            table, found = read_table(
+                path, problem, layout=self.layout(), bounds=declared, binary=binary, where=self.where
+            )
         if not quiet:
             _say_what_was_read(path, table, found, problem)
         return table
@@ -188,6 +226,33 @@ def _say_what_was_read(path: str, table: rf.LossTable, found: Layout | None, pro
                 f"hint: can '{name}' only ever be 0 or 1? Then --binary {shlex.quote(name)} allows the exact test.",
                 markup=False,
             )
+
+
+@dataclass(frozen=True, slots=True)
+class MethodOptions:
+    """A method by its name, and what it must be told."""
+
+    method: MethodName = "pareto-testing"
+    safest: Safest = field(default_factory=list)
+
+    def made(self) -> Method:
+        return make_methods([self.method], self.safest)[0]
+
+
+def make_methods(names: Sequence[str], safest: Sequence[str]) -> list[Method]:
+    """Methods by name; those that can be told the safest ends of the knobs are."""
+    ends: dict[str, str] = {}
+    for text in (part for texts in safest for part in parse_names(texts)):
+        knob, sign, end = (piece.strip() for piece in text.rpartition("="))
+        if not sign or not knob or end not in ("low", "high"):
+            raise InvalidInputError(f"--safest must read like 'threshold=high' or 'threshold=low'; got {text!r}.")
+        if knob in ends:
+            raise InvalidInputError(f"--safest must name each knob once; got '{knob}' twice.")
+        ends[knob] = end
+    told = [name for name in names if known(name, METHODS, "method") in _DECLARABLE]
+    if ends and not told:
+        raise InvalidInputError(f"--safest is for {', '.join(_DECLARABLE)}; got it with {', '.join(names)}.")
+    return [make_method(name, safest=ends) if ends and name in told else make_method(name) for name in names]
 
 
 def parse_bounds(texts: list[str]) -> dict[str, tuple[float, float]]:

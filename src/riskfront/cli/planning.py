@@ -9,7 +9,7 @@ import typer
 
 import riskfront as rf
 from riskfront.cli.groups import grouped
-from riskfront.cli.options import Json, MethodName, ProblemOptions, TableOptions, parse_names, parse_number
+from riskfront.cli.options import Json, MethodOptions, ProblemOptions, TableOptions, parse_names, parse_number
 from riskfront.errors import InvalidInputError
 from riskfront.experiments.sample_planning import forecast_words
 from riskfront.reporting.terminal import make_console, show_frame
@@ -19,22 +19,28 @@ from riskfront.reporting.terminal import make_console, show_frame
 def plan(
     wanted: ProblemOptions,
     columns: TableOptions,
+    by: MethodOptions,
     pilot: Annotated[str | None, typer.Argument(help="A pilot table, to see what more examples would bring.")] = None,
     expect: Annotated[list[str] | None, typer.Option(help="What a good setting should show: 'error=0.03'.")] = None,
     settings_count: Annotated[int, typer.Option("--choices", help="How many settings there are to choose from.")] = 100,
     chance: Annotated[float, typer.Option(help="How likely such a setting shall be certified.")] = 0.8,
     spread: Annotated[list[str] | None, typer.Option(help="Standard deviation of an outcome: 'cost=0.2'.")] = None,
-    share: Annotated[list[str] | None, typer.Option(help="Share of examples a limit speaks of: 'error=0.2'.")] = None,
+    share: Annotated[
+        list[str] | None,
+        typer.Option(help="Share of examples a limit speaks of, of the rarest group: 'error=0.2'."),
+    ] = None,
     factors: Annotated[str, typer.Option(help="Multiples of the pilot's examples, separated by commas.")] = "1,2,10",
-    method: MethodName = "pareto-testing",
     as_json: Json = False,
 ) -> int:
     """How many examples do these limits need?"""
     if pilot is not None:
+        given = [name for name, value in (("--expect", expect), ("--spread", spread), ("--share", share)) if value]
+        if given:
+            raise InvalidInputError(f"a pilot table shows what to expect; got {', '.join(given)} too. Leave one out.")
         problem = wanted.problem()
         table = columns.read(pilot, problem, quiet=as_json)
         multiples = [parse_number(factor, "--factors") for factor in parse_names(factors)]
-        found = rf.forecast(table, problem, factors=multiples, method=method)
+        found = rf.forecast(table, problem, factors=multiples, method=by.made())
         if as_json:
             print(found.to_json(orient="records"))
             return 0
@@ -54,6 +60,7 @@ def plan(
         spread=_numbers(spread or [], "--spread"),
         shares=_numbers(share or [], "--share"),
         bounds=columns.declared_bounds(),
+        method=by.made(),
     )
     if as_json:
         print(json.dumps({"examples": made.examples, "testing": made.testing, "curve": made.curve.to_dict("records")}))

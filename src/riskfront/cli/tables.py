@@ -20,20 +20,24 @@ from riskfront.cli.options import (
     ChooseOption,
     Json,
     LayoutOptions,
-    MethodName,
+    MethodOptions,
     Out,
     ProblemOptions,
     PValue,
+    Safest,
     Seed,
     TableFile,
     TableOptions,
     Together,
+    Unlabelled,
+    make_methods,
     must_be_writable,
     parse_names,
     parse_number,
     show,
 )
-from riskfront.methods import METHODS
+from riskfront.errors import InvalidInputError
+from riskfront.methods import BY_NAME
 from riskfront.reading.sources import is_store, notes_of
 from riskfront.reporting.sentences import frontier_words
 from riskfront.reporting.terminal import make_console, show_frame, show_table
@@ -47,7 +51,7 @@ def calibrate(
     table: TableFile,
     wanted: ProblemOptions,
     columns: TableOptions,
-    method: MethodName = "pareto-testing",
+    by: MethodOptions,
     p_value: PValue = "auto",
     seed: Seed = 0,
     out: Out = None,
@@ -55,13 +59,15 @@ def calibrate(
     alphas: Annotated[str, typer.Option(help="Other numbers for the first limit, for the frontier on the page.")] = "",
     together: Together = False,
     choose: ChooseOption = "",
+    unlabelled: Unlabelled = "",
     as_json: Json = False,
 ) -> int:
     """Find a setting for which all limits hold together, with proof."""
-    must_be_writable(out, report, inputs=[table])
-    problem = wanted.problem(p_value)
+    must_be_writable(out, report, inputs=[table, *([unlabelled] if unlabelled else [])])
+    problem, method = wanted.problem(p_value), by.made()
     losses = columns.read(table, problem, quiet=as_json)
-    certificate = rf.calibrate(losses, problem, method=method, seed=seed)
+    others = columns.read_unlabelled(unlabelled, problem, losses, quiet=as_json)
+    certificate = rf.calibrate(losses, problem, method=method, seed=seed, unlabelled=others)
     earlier = looks_with_replaced(certificate, out)
     certificate = replace(
         certificate, source=asdict(columns), notes=(*notes_of(table), *certificate.notes), earlier_looks=earlier
@@ -70,10 +76,12 @@ def calibrate(
     if out is not None:
         certificate.save(out)
     if report is not None:
-        others = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
-        frontier = (
-            rf.frontier(losses, problem, others, method=method, seed=seed, simultaneous=together) if others else None
-        )
+        numbers = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
+        frontier = None
+        if numbers:
+            frontier = rf.frontier(
+                losses, problem, numbers, method=method, seed=seed, simultaneous=together, unlabelled=others
+            )
         rf.write_report(certificate, report, frontier=frontier, command=shlex.join(["riskfront", *sys.argv[1:]]))
     show(certificate, as_json, written=[path for path in (out, report) if path is not None])
     return 0 if certificate and certificate.guaranteed else 1
@@ -96,27 +104,44 @@ def looks_with_replaced(certificate: rf.Certificate, out: Path | None) -> tuple[
 
 @grouped
 def verify(
-    certificate: Annotated[Path, typer.Argument(help="A certificate, as JSON.")],
-    table: TableFile,
+    certificate: Annotated[Path, typer.Argument(help="A certificate, as JSON, or the folder that accelerate made.")],
     columns: TableOptions,
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="The data it was made of: outcomes, runs, or a store; the folder of accelerate needs none."
+        ),
+    ] = "",
+    unlabelled: Unlabelled = "",
     as_json: Json = False,
 ) -> int:
     """Recompute a certificate from the data and say whether it matches."""
+    if certificate.is_dir():
+        certificate, table = certificate / "certificate.json", table or str(certificate)
     claimed = rf.Certificate.load(certificate)
-    if any((Path(table) / name).is_file() for name in ("adaptive.json", "cascade.json")):  # the folder of accelerate
+    table = table or (str(certificate.parent) if _is_accelerated(certificate.parent) else "")
+    if not table:
+        raise InvalidInputError("verify needs the data that the certificate was made of; none were named.")
+    if _is_accelerated(Path(table)):
         from riskfront.transformers.recomputing import recompute
 
         return _say(differences(recompute(claimed, table), claimed), as_json)
     if is_store(table):  # of evaluate, or of tune
-        return _say(rf.verify(claimed, table), as_json)
+        return _say(rf.verify(claimed, table, unlabelled=unlabelled or None), as_json)
     if "cascade" in (claimed.source or {}):
         from riskfront.cli.cascades import recompute as cascade_again
 
         return _say(differences(cascade_again(claimed, table), claimed), as_json)
     was = claimed.source or {}  # read the table as it was read then, unless told otherwise
     as_then = {name: now or was.get(name, now) for name, now in asdict(columns).items()}
-    losses = TableOptions(**as_then).read(table, claimed.problem, quiet=as_json)
-    return _say(rf.verify(claimed, losses), as_json)
+    then = TableOptions(**as_then)
+    losses = then.read(table, claimed.problem, quiet=as_json)
+    others = then.read_unlabelled(unlabelled, claimed.problem, losses, quiet=as_json)
+    return _say(rf.verify(claimed, losses, unlabelled=others), as_json)
+
+
+def _is_accelerated(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("adaptive.json", "cascade.json"))
 
 
 def _say(differences: list[str], as_json: bool) -> int:
@@ -158,7 +183,8 @@ def trials(
     table: TableFile,
     wanted: ProblemOptions,
     columns: TableOptions,
-    methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(METHODS),
+    methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(BY_NAME),
+    safest: Safest = [],  # noqa: B006  # read by Typer, never changed
     p_values: Annotated[str, typer.Option("--p-values", help="p-values to compare, separated by commas.")] = "auto",
     alphas: Annotated[str, typer.Option(help="Numbers for the first limit, separated by commas.")] = "",
     trials: Annotated[int, typer.Option(min=1, help="How often to draw examples and calibrate.")] = 100,
@@ -172,12 +198,12 @@ def trials(
 ) -> int:
     """Calibrate many times on examples drawn from the table, and see how often each method truly breaks a limit."""
     must_be_writable(out, inputs=[table])
-    problem = wanted.problem()
+    problem, planners = wanted.problem(), make_methods(parse_names(methods), safest)
     losses = columns.read(table, problem, quiet=as_json)
     results = rf.experiment.run(
         losses,
         problem,
-        methods=parse_names(methods),
+        methods=planners,
         p_values=parse_names(p_values),
         alphas=[parse_number(alpha, "--alphas") for alpha in parse_names(alphas)] or None,
         trials=trials,
@@ -207,19 +233,21 @@ def frontier(
     wanted: ProblemOptions,
     alphas: Annotated[str, typer.Option(help="Numbers for the first limit, separated by commas.")],
     columns: TableOptions,
-    method: MethodName = "pareto-testing",
+    by: MethodOptions,
     p_value: PValue = "auto",
     seed: Seed = 0,
     together: Together = False,
+    unlabelled: Unlabelled = "",
     out: Out = None,
     as_json: Json = False,
 ) -> int:
     """The certified settings for a whole list of limits, each by itself or all together."""
     must_be_writable(out, inputs=[table])
-    problem = wanted.problem(p_value)
+    problem, method = wanted.problem(p_value), by.made()
     losses = columns.read(table, problem, quiet=as_json)
     numbers = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
-    found = rf.frontier(losses, problem, numbers, method=method, seed=seed, simultaneous=together)
+    others = columns.read_unlabelled(unlabelled, problem, losses, quiet=as_json)
+    found = rf.frontier(losses, problem, numbers, method=method, seed=seed, simultaneous=together, unlabelled=others)
     if out is not None:
         with files.written_whole(out) as temporary:
             found.to_csv(temporary, index=False)
@@ -227,8 +255,8 @@ def frontier(
         print(found.to_json(orient="records"))
     else:
         console = make_console()
-        if method in NEVER_GUARANTEED:
-            console.print(f"NO GUARANTEE: {method} does not control any error probability.", style="bold red")
+        if by.method in NEVER_GUARANTEED:
+            console.print(f"NO GUARANTEE: {by.method} does not control any error probability.", style="bold red")
         words = {
             "alpha": f"limit on {problem.limits[0].name}",
             "n_certified": "certified settings",

@@ -94,7 +94,7 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
         return tags
 
     def _problem(self) -> Problem:
-        return Problem(self.limits, self.minimize, self.maximize, self.delta)
+        return Problem(self.limits, self.minimize, self.maximize, delta=self.delta)
 
     def _seed(self) -> int:
         """The seed of the split, kept in the certificate; drawn once when random_state is None or a generator."""

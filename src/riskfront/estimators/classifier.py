@@ -81,7 +81,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
             ``fit`` gives a NotCertifiedWarning and ``predict`` raises NotCertifiedError: no setting is known to be safe.
         classes_: the classes of the model. abstain_label_: the label in use. estimator_: the model.
 
-    Example:
+    Examples:
         >>> from sklearn.datasets import make_classification
         >>> from sklearn.linear_model import LogisticRegression
         >>> X, y = make_classification(10_000, n_informative=5, n_clusters_per_class=1, class_sep=0.5, random_state=0)
@@ -190,7 +190,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
 
     def _problem(self) -> Problem:
         small, large = objectives_spelled_out(self.minimize), objectives_spelled_out(self.maximize)
-        return Problem(spelled_out(self.limits), small, large, self.delta)
+        return Problem(spelled_out(self.limits), small, large, delta=self.delta)
 
     def _offered(self, classes: Array, problem: Problem) -> tuple[list[float] | None, list[float]]:
         """The decision thresholds, for two classes, and the abstention thresholds to choose from."""

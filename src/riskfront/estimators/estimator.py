@@ -58,7 +58,7 @@ class RiskControlledEstimator(CalibratedModel):
             ``predict`` raises NotCertifiedError: no setting is known to keep the limits.
         estimator_: the model.
 
-    Example:
+    Examples:
         A regressor whose intervals must hold nine of ten values, as narrow as possible.
 
         >>> import numpy as np

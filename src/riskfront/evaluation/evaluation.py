@@ -62,6 +62,13 @@ def evaluate(
         on_error: "raise" stops at the first setting at which ``losses`` fails; "skip" leaves it out and warns at the end. What
             contradicts ``bounds`` or ``groups``, and workers that die, stop it in any case.
         progress: show a progress bar; by default on a terminal only.
+
+    Examples:
+        >>> import numpy as np
+        >>> def losses(config, examples):
+        ...     return {"error": examples < config["level"]}
+        >>> evaluate(losses, np.linspace(0, 1, 100), [{"level": 0.1}, {"level": 0.2}])
+        LossTable(2 settings (level) x 100 examples; losses error)
     """
     settings = as_configs(configs)
     check_on_error(on_error)

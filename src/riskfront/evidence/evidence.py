@@ -11,6 +11,7 @@ import numpy as np
 
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
+from riskfront.evidence.powered import powered_p_values, with_strengths
 from riskfront.evidence.ranges import check_groups, tested_range
 from riskfront.evidence.worst_cases import measured_worst_cases, with_thresholds
 from riskfront.losses.derived import gaps
@@ -37,8 +38,9 @@ class Evidence:
 
     @classmethod
     def of_planning(cls, problem: Problem, opt: LossTable) -> Evidence:
-        """The evidence of planning examples, which may choose what testing examples must not: thresholds of worst cases."""
-        return cls(with_thresholds(problem, opt), opt)
+        """The evidence of planning examples, which may choose what testing examples must not: thresholds of worst cases, and
+        how far to believe a proxy."""
+        return cls(with_strengths(with_thresholds(problem, opt), opt), opt)
 
     @property
     def bets(self) -> bool:
@@ -105,7 +107,8 @@ class LimitTest:
         check_groups(limit, table)
         upper = limit.at_least is None or limit.worst is not None
         above = at - low if upper else high - at
-        plain = not (limit.padded or limit.drop_from or limit.gap_per or limit.worst or limit.term.is_ratio)
+        plain = not (limit.padded or limit.drop_from or limit.gap_per or limit.worst or limit.proxy)
+        plain = plain and not limit.term.is_ratio
         countable = plain and table.is_binary(limit.loss) and (low, high) == (0, 1)
         p_value = limit.p_value if limit.p_value != "auto" else "binomial" if countable else "betting"
         if p_value == "binomial" and not countable:
@@ -214,6 +217,8 @@ class LimitTest:
         return self.stakes == "fixed"
 
     def _bets(self, table: LossTable, rows: IntArray, aims: FloatArray) -> FloatArray:
+        if self.limit.proxy is not None:
+            return powered_p_values(self, table, rows, aims)
         return np.stack([self.bet(losses, kept, aims) for losses, kept in self.sequences(table, rows)], axis=1)
 
     def bet(

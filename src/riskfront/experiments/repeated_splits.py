@@ -29,9 +29,9 @@ from riskfront.losses.splits import split_examples
 from riskfront.losses.sums import SINGLE_THREADED
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import is_number
-from riskfront.methods import METHODS, Method, make_method, parameters, settled
+from riskfront.methods import BY_NAME, Method, make_method, parameters, settled
 from riskfront.problems.problem import Problem
-from riskfront.reading.sources import Data, as_table
+from riskfront.reading.sources import Bounds, Data, as_table
 
 _STREAM = 0x74726961  # the draws are independent of data that someone simulated with the same seed
 _BATCH = 100  # trials whose sums are computed together
@@ -42,13 +42,15 @@ def run(
     table: Data,
     problem: Problem,
     *,
-    methods: Sequence[str | Method] = tuple(METHODS),
+    methods: Sequence[str | Method] = BY_NAME,
     alphas: Sequence[float | Sequence[float]] | None = None,
     p_values: Sequence[str] = ("as given",),
     trials: int = 100,
     calibration: int | float = 0.5,
     held_out: bool = False,
     seed: int = 0,
+    bounds: Bounds | None = None,
+    clusters: str | None = None,
 ) -> pd.DataFrame:
     """Calibrate again and again on examples drawn from a table, and say how often a limit was truly broken.
 
@@ -62,6 +64,8 @@ def run(
         calibration: how many examples to calibrate on, or a share: as many as that share of the table.
         held_out: split the table at random instead, calibrate on one part and look at the other.
         seed: of the draws.
+        bounds: as for ``calibrate``.
+        clusters: as for ``calibrate``.
 
     Returns:
         One row for each method, p-value, alpha and trial. Risks and objectives are those of the best chosen setting in the
@@ -73,12 +77,23 @@ def run(
         ``held_out_above``: whether the setting measures above a limit there. A setting that keeps its limits often does, by the
         noise of the held-out examples, so its mean says nothing about delta. ``held_out_shown``: whether the held-out
         examples show, by a test at level .05, that the setting breaks a limit.
+
+    Examples:
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> error = np.random.default_rng(0).random((20, 2000)) < np.linspace(0.01, 0.2, 20)[:, None]
+        >>> cost = np.linspace(1, 0.05, 20)[:, None].repeat(2000, axis=1)
+        >>> table = rf.LossTable([{"level": k} for k in range(20)], {"error": error, "cost": cost})
+        >>> problem = rf.Problem("error <= 0.1", minimize="cost")
+        >>> found = rf.experiment.run(table, problem, methods=["holm", "alpha-constrained"], trials=20, calibration=500)
+        >>> found.groupby("method")["any_violated"].mean().round(1).to_dict()
+        {'alpha-constrained': 0.2, 'holm': 0.0}
     """
     if not methods or (alphas is not None and len(alphas) == 0) or not p_values or trials < 1:
         raise InvalidInputError(
             "an experiment must have at least one method, alpha, p-value and trial; got none of one of them."
         )
-    table = as_table(table, problem)
+    table = as_table(table, problem, bounds, clusters)
     size = _calibration_size(table, calibration, held_out)
     planners = [settled(make_method(method), table, size) for method in methods]
     labels = _labels(planners)
@@ -106,6 +121,12 @@ def summarize(results: pd.DataFrame) -> pd.DataFrame:
     ``violated`` is a share of all trials, ``violated_low`` to ``violated_high`` its 95 % interval, for a finite number of
     trials is a sample too. ``certified_something`` is the share of trials with a certified setting (a picked one, for
     methods without a guarantee); risks and objectives are means over those trials only.
+
+    Examples:
+        >>> trials = pd.DataFrame({"trial": [0, 1], "n_certified": [3, 0], "violated": [False, False], "cost": [0.4, np.nan]})
+        >>> results = trials.assign(method="holm", p_value="as given", alpha=None, any_violated=False)
+        >>> summarize(results)[["method", "cost", "certified_something"]].to_dict("records")
+        [{'method': 'holm', 'cost': 0.4, 'certified_something': 0.5}]
     """
     keys = ["method", "p_value", "alpha"]
     numbers = results.drop(columns="trial").copy()

@@ -10,7 +10,7 @@ pilot measured as the truth. Of many settings on few pilot examples some are luc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,18 +19,17 @@ import numpy as np
 import pandas as pd
 
 from riskfront.errors import InvalidInputError
+from riskfront.experiments.expectations import Expectation, Expected, Shares, expectations
 from riskfront.experiments.repeated_splits import run
 from riskfront.losses.values import is_number, whole_number
+from riskfront.methods import Method, OrderedKnob, ParetoTesting
 from riskfront.methods.shares import net_share, planning_share
 from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
-from riskfront.reading.sources import Data, as_table
-from riskfront.statistics.sample_size import examples_for, power
+from riskfront.reading.sources import Bounds, Data, as_table
 
 _CURVE = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0)
 _MOST = 1 << 40
-
-Expected = float | Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +40,7 @@ class SamplePlan:
         examples: in all, planning and testing; None if no number does.
         testing: how many of them test.
         chance: the probability of a certificate that was asked for.
-        limits: one row a limit: what is expected, and the testing examples it needs by itself.
+        limits: one row a limit: what is expected, whether that keeps the limit, and the testing examples it needs by itself.
         curve: ``examples`` and the ``chance`` that a setting with the expected risks is certified.
     """
 
@@ -52,9 +51,11 @@ class SamplePlan:
     curve: pd.DataFrame
 
     def __str__(self) -> str:
-        if self.examples is None:
-            beyond = self.limits.loc[self.limits["testing_examples"].isna(), "limit"].tolist()
+        beyond = self.limits.loc[~self.limits["keeps"], "limit"].tolist()
+        if beyond:
             return f"No number of examples would do: what is expected does not keep {', '.join(map(repr, beyond))}."
+        if self.examples is None:
+            return "It would take more than a million million examples: what is expected hardly keeps the limits."
         hardest = self.limits.sort_values("testing_examples", kind="stable").iloc[-1]
         return (
             f"About {self.examples:,} examples, {self.testing:,} of them for testing, certify such a setting with probability "
@@ -69,25 +70,29 @@ def plan_sample(
     settings: int = 100,
     delta: float = 0.1,
     chance: float = 0.8,
-    spread: Mapping[str, float] | None = None,
-    shares: Mapping[str, float] | None = None,
+    spread: Expected | None = None,
+    shares: Shares | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
+    method: str | Method = "pareto-testing",
 ) -> SamplePlan:
     """How many labelled examples it takes to certify a setting with risks such as you expect.
 
     Args:
         limits: the limits, or their texts; a Problem brings its own delta.
         expected: the value of each limit that you expect of a good setting, by the name of the limit or of its loss; one
-            number for one limit. Guess from a pilot, and rather too high.
+            number for one limit; for a quantile the share above it. Guess from a pilot, and rather too high.
         settings: how many settings there will be to choose from. They cost little: the safety net shares its part of delta.
         chance: the probability with which such a setting shall be certified.
-        spread: the standard deviation of losses that are not 0/1; without it, the largest that there can be.
-        shares: the share of the examples that a limit speaks of, for ``given``, and for ``per`` that of the rarest group.
+        spread: the standard deviation of losses that are not 0/1, by name or one for one limit; without it, the largest that
+            there can be.
+        shares: the share of the examples that a limit speaks of, for ``given``; for ``per`` that of the rarest group or, to
+            count the chance that every group passes, of all of them: {"error": [0.6, 0.3, 0.1]}.
         bounds: the ranges of losses outside (0, 1).
+        method: "pareto-testing", or "ordered-knob", which needs no planning examples.
 
     Not for ratios, gaps and worst cases: their spread is best seen in a pilot table (``forecast``).
 
-    Example:
+    Examples:
         >>> plan = plan_sample("error <= 0.05", 0.03, settings=500)
         >>> plan.examples
         670
@@ -98,21 +103,23 @@ def plan_sample(
     if not is_number(chance) or not 0 < chance < 1:
         raise InvalidInputError(f"chance must lie in (0, 1); got {chance!r}.")
     m = whole_number("settings", settings, 1)
-    tests = [_Expectation.of(limit, expected, spread or {}, shares or {}, bounds or {}) for limit in known.limits]
-    certain = partial(_chance, tests, m, known.delta)
-    examples = _smallest(certain, chance) if all(test.risk < test.alpha for test in tests) else None
-    level = known.delta * (1 - net_share(examples or 1000, m))
+    tests = expectations(known.limits, expected, spread, shares, bounds or {})
+    parts = _parts(method)
+    certain = partial(_chance, tests, m, known.delta, parts)
+    examples = _smallest(certain, chance) if all(test.keeps for test in tests) else None
+    level = known.delta * (1 - parts(examples or 1000, m)[1])
     needed = [test.needed(level, chance) for test in tests]
     about = pd.DataFrame(
         {
             "limit": [str(test.limit) for test in tests],
             "expected": [test.expected for test in tests],
+            "keeps": [test.keeps for test in tests],
             "testing_examples": pd.Series(needed, dtype="float"),
         }
     )
     sizes = sorted({max(1, round(factor * (examples or 1000))) for factor in _CURVE})
     curve = pd.DataFrame({"examples": sizes, "chance": [certain(n) for n in sizes]})
-    testing = None if examples is None else examples - round(planning_share(examples, m) * examples)
+    testing = None if examples is None else parts(examples, m)[0]
     return SamplePlan(examples, testing, float(chance), about, curve)
 
 
@@ -121,17 +128,27 @@ def forecast(
     problem: Problem,
     *,
     factors: Sequence[float] = (1, 2, 10),
-    method: str = "pareto-testing",
+    method: str | Method = "pareto-testing",
     trials: int = 40,
     seed: int = 0,
+    bounds: Bounds | None = None,
+    clusters: str | None = None,
 ) -> pd.DataFrame:
     """What more labels would bring, from a pilot table: one row for each multiple of its examples.
+
+    Args:
+        pilot: as the table of ``calibrate``, and so are ``bounds`` and ``clusters``.
+        problem: limits, objectives and delta.
+        factors: how many times the examples of the pilot.
+        method: a method or its name.
+        trials: how often to draw and calibrate for each.
+        seed: of the draws.
 
     Returns:
         ``examples``; ``certified``, the share of draws that certified something; and the mean of every limit and objective of
         the chosen setting over these draws. What the pilot measured is taken as the truth, which flatters lucky settings.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> import riskfront as rf
         >>> random = np.random.default_rng(0)
@@ -144,7 +161,7 @@ def forecast(
     """
     if not factors or not all(is_number(factor) and factor > 0 for factor in factors):
         raise InvalidInputError(f"factors must be numbers above 0, such as (1, 2, 10); got {factors!r}.")
-    table = as_table(pilot, problem)
+    table = as_table(pilot, problem, bounds, clusters)
     rows = []
     names = [*problem.limit_names, *(objective.name for objective in problem.objectives)]
     for factor in factors:
@@ -166,66 +183,26 @@ def forecast_words(found: pd.DataFrame, problem: Problem) -> str:
     return "; ".join(parts) + ". This takes what the pilot measured as the truth: read it as what can be hoped for."
 
 
-@dataclass(frozen=True, slots=True)
-class _Expectation:
-    """A limit in units of [0, 1] with the risk that is expected, and the share of the examples that speak of it."""
+#: (examples, settings) -> how many of the examples test, and the net's share of delta
+_Parts = Callable[[int, int], tuple[int, float]]
 
-    limit: Limit
-    expected: float
-    risk: float
-    alpha: float
-    spread: float | None
-    share: float
 
-    @classmethod
-    def of(
-        cls,
-        limit: Limit,
-        expected: Expected,
-        spread: Mapping[str, float],
-        shares: Mapping[str, float],
-        bounds: Mapping[str, tuple[float, float]],
-    ) -> _Expectation:
-        if limit.over or limit.gap_per or limit.worst or limit.weights:
-            raise InvalidInputError(f"'{limit}' has a spread of its own: use a pilot table, forecast(table, problem).")
-        value = _named(limit, expected) if isinstance(expected, Mapping) else expected
-        if value is None or not is_number(value):
-            raise InvalidInputError(
-                f"expected must have a number for '{limit.name}', as {{'{limit.name}': 0.03}}; got {expected!r}."
-            )
-        low, high = bounds.get(limit.loss, (0.0, 1.0))
-        if limit.drop_from is not None:
-            low, high = low - high, high - low
-        at = limit.compared_with
-        if limit.quantile is not None:
-            low, high = 0.0, 1.0
-        if not low < at < high:
-            raise InvalidInputError(f"'{limit}' must lie strictly between its bounds ({low:g}, {high:g}). Give bounds.")
-        width, upper = high - low, limit.at_least is None
-        risk, alpha = (
-            ((value - low) / width, (at - low) / width) if upper else ((high - value) / width, (high - at) / width)
+def _parts(method: str | Method) -> _Parts:
+    """How a method divides examples and delta."""
+    name = method if isinstance(method, str) else method.name
+    if name == OrderedKnob.name:
+        return lambda examples, settings: (examples, 0.0)
+    if name != ParetoTesting.name:
+        raise InvalidInputError(
+            f"a plan can be made for {ParetoTesting.name} and {OrderedKnob.name}; got '{name}'. For other methods use a pilot "
+            "table, forecast(table, problem, method=...)."
         )
-        own = _named(limit, spread)
-        share = _named(limit, shares)
-        return cls(limit, value, risk, alpha, None if own is None else own / width, 1.0 if share is None else share)
-
-    def needed(self, level: float, chance: float) -> float:
-        found = examples_for(self.risk, self.alpha, level, chance, self.spread)
-        return float("nan") if found is None else np.ceil(found / self.share)
-
-    def chance(self, testing: int, level: float) -> float:
-        return power(round(self.share * testing), self.risk, self.alpha, level, self.spread)
+    return lambda n, settings: (n - round(planning_share(n, settings) * n), net_share(n, settings))
 
 
-def _named(limit: Limit, given: Mapping[str, float]) -> float | None:
-    """What a mapping has for a limit: by its name, or by that of its loss."""
-    return given.get(limit.name, given.get(limit.loss))
-
-
-def _chance(tests: Sequence[_Expectation], settings: int, delta: float, examples: int) -> float:
+def _chance(tests: Sequence[Expectation], settings: int, delta: float, parts: _Parts, examples: int) -> float:
     """The probability that the path, on testing examples, or the net, on all, certifies a setting with these risks."""
-    net = net_share(examples, settings)
-    testing = examples - round(planning_share(examples, settings) * examples)
+    testing, net = parts(examples, settings)
     on_path = np.prod([test.chance(testing, (1 - net) * delta) for test in tests])
     in_net = np.prod([test.chance(examples, net * delta / settings) for test in tests]) if net else 0.0
     return float(max(on_path, in_net))

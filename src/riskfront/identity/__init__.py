@@ -2,6 +2,6 @@
 year.
 
 Inside: ``array_digest`` (rows of numbers), ``data_digest`` (sets, arrays, frames, tensors), ``user_code`` (whose code
-it is and what it names), ``object_digest`` (any object with all code that it leads to). Values go in, digests come
-out.
+it is and what it names), ``object_digest`` (any object with all code that it leads to), ``content_numbers`` (many
+examples at once), ``sketch`` (a few of them, to know data again). Values go in, digests come out.
 """

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from riskfront.errors import InvalidInputError
-from riskfront.logs.json_files import below, field, read_lines
+from riskfront.logs.json_files import below, field, must_be_object, object_of, read_lines
 from riskfront.logs.record import Record, as_score, measures_of
 
 TOOL = "Every Eval Ever"
@@ -22,8 +22,8 @@ def records(path: Path) -> Iterator[Record]:
         version = str(field(line, "schema_version", where, TOOL)).removeprefix("instance_level_eval_")
         if not version.startswith("0."):
             raise InvalidInputError(f"{where}: schema version must be 0.x; got {version!r}.")
-        evaluation = field(line, "evaluation", where, TOOL)
-        output, usage, speed = (line.get(name) or {} for name in ("output", "token_usage", "performance"))
+        evaluation = must_be_object(field(line, "evaluation", where, TOOL), where, "the field 'evaluation'")
+        output, usage, speed = (object_of(line, name, where) for name in ("output", "token_usage", "performance"))
         latency = speed.get("latency_ms")
         raw = output.get("raw")
         yield Record(
@@ -36,10 +36,11 @@ def records(path: Path) -> Iterator[Record]:
                 tokens=usage.get("total_tokens"),
                 input_tokens=usage.get("input_tokens"),
                 output_tokens=usage.get("output_tokens"),
-                cost=(line.get("metadata") or {}).get("cost"),
+                cost=object_of(line, "metadata", where).get("cost"),
             ),
             repeat=(str(line.get("evaluation_result_id")), where),
             answer=raw if isinstance(raw, str) else None,
+            where=where,
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from riskfront.errors import InvalidInputError
-from riskfront.logs.record import Record
+from riskfront.logs.record import Record, Unusable
 from riskfront.logs.runs import Runs, from_frame
 from riskfront.losses.values import plain
 
@@ -36,16 +36,25 @@ def gather(records: Iterable[Record], score: str | None = None, variant: str | N
                 "_setting": tuple(setting.items()),
                 "example": f"{record.task}/{record.example}" if several else record.example,
                 "task": record.task,
-                "_repeat": record.repeat,
+                "_repeat": str(record.repeat),
+                "_where": record.where,
+                "_asked": record.asked,
                 "_answer": record.answer,
                 **{f"about {name}": value for name, value in record.about.items()},
-                "score": record.scores.get(metric_of[record.task], np.nan),
+                "score": _usable(record.scores.get(metric_of[record.task], np.nan)),
                 **record.measures,
             }
         )
     frame = pd.DataFrame(rows)
     _refuse_twice(frame)
+    _refuse_other_questions(frame)
     return _runs(_averaged(frame))
+
+
+def _usable(score: float | Unusable) -> float:
+    if isinstance(score, Unusable):
+        raise InvalidInputError(score.why)
+    return score
 
 
 def _one_variant(records: list[Record], wanted: str | None) -> list[Record]:
@@ -76,7 +85,11 @@ def _metrics(records: list[Record], score: str | None) -> dict[str, str]:
     for task, metrics in known.items():
         name = wanted.get(task, wanted.get("")) or (next(iter(metrics)) if len(metrics) == 1 else None)
         if name is None or name not in metrics:
-            listed = ", ".join(metrics) or "none"
+            listed = ", ".join(metrics)
+            if not metrics:
+                raise InvalidInputError(
+                    f"logs of the task '{task}' must hold scores; no answer was scored. Did the evaluation end with an error?"
+                )
             got = f"'{name}' is not among them" if name else "none was named"
             raise InvalidInputError(
                 f"one metric must be the score of the task '{task}'; it has {listed}, and {got}. Name it (--score NAME, or "
@@ -108,8 +121,21 @@ def _refuse_twice(frame: pd.DataFrame) -> None:
         first = frame[twice].iloc[0]
         setting = ", ".join(f"{name} = {value}" for name, value in first["_setting"])
         raise InvalidInputError(
-            f"an answer must be logged once; example '{first['example']}' comes more than once for {setting} "
+            f"{first['_where']}: an answer must be logged once; example '{first['example']}' comes more than once for "
+            f"{setting} "
             f"({int(twice.sum()):,} such answers). Two runs of one setting? Remove the older log."
+        )
+
+
+def _refuse_other_questions(frame: pd.DataFrame) -> None:
+    """Ids that are positions name other questions once a dataset is shuffled; answers to them must not be compared."""
+    asked = frame[frame["_asked"].notna()]
+    other = asked["_asked"] != asked.groupby("example")["_asked"].transform("first")
+    if other.any():
+        first = asked[other].iloc[0]
+        raise InvalidInputError(
+            f"{first['_where']}: one id must name one question in all runs; example '{first['example']}' is another question "
+            f"here than before ({int(other.sum()):,} such answers). Were the examples shuffled? Give them ids of their own."
         )
 
 
@@ -119,7 +145,7 @@ def _averaged(frame: pd.DataFrame) -> pd.DataFrame:
     without = ~scored.groupby([frame["_setting"], frame["example"]]).transform("any")
     frame = frame[scored | without]  # what was never scored says nothing beside an answer that was
     grouped = frame.groupby(["_setting", "example"], sort=False)
-    numbers = [name for name in frame if name not in ("_setting", "example", "task", "_repeat", "_answer")]
+    numbers = [name for name in frame if name not in ("example", "task") and not str(name).startswith("_")]
     about = [name for name in numbers if str(name).startswith("about ")]
     means = grouped[[name for name in numbers if name not in about]].mean()
     found = means.join(grouped[["task", *about]].first())

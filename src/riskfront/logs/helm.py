@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from riskfront.errors import InvalidInputError
-from riskfront.logs.json_files import below, field, read_json
-from riskfront.logs.record import Record, as_score, measures_of
+from riskfront.logs.json_files import below, field, list_of, must_be_object, read_json
+from riskfront.logs.record import Record, Unusable, as_score, measures_of
 
 TOOL = "HELM"
 #: statistics that say what an answer took, and not how good it is
@@ -34,11 +34,12 @@ def records(path: Path) -> Iterator[Record]:
     setting = {"model": str(field(adapter, "model", f"'{specification}'", TOOL))}
     if adapter.get("method"):
         setting |= {"method": str(adapter["method"]), "shots": adapter.get("max_train_instances", 0)}
-    for number, instance in enumerate(read_json(path), start=1):
+    for number, instance in enumerate(list_of(read_json(path), f"'{path}'", "the file"), start=1):
         where = f"'{path}', instance {number}"
-        if instance.get("perturbation"):
+        if must_be_object(instance, where).get("perturbation"):
             continue  # a changed copy of an example is no example of its own
-        means = {_name(stat, where): _mean(stat, where) for stat in field(instance, "stats", where, TOOL)}
+        stats = list_of(field(instance, "stats", where, TOOL), where, "the field 'stats'")
+        means = {_name(stat, where): _mean(stat, where) for stat in stats}
         yield Record(
             setting,
             _task(str(field(spec, "name", f"'{specification}'", TOOL))),
@@ -46,19 +47,20 @@ def records(path: Path) -> Iterator[Record]:
             {name: value for name, value in means.items() if name not in _TOOK},
             measures_of(**{_TOOK[name]: value for name, value in means.items() if name in _TOOK}),
             repeat=instance.get("train_trial_index", 0),
+            where=where,
         )
 
 
 def _name(stat: Mapping[str, Any], where: str) -> str:
     name = field(stat, "name", where, TOOL)
-    return str(name["name"] if isinstance(name, Mapping) else name)
+    return str(field(name, "name", where, TOOL) if isinstance(name, Mapping) else name)
 
 
-def _mean(stat: Mapping[str, Any], where: str) -> float:
-    if "mean" in stat:
-        return as_score(stat["mean"], _name(stat, where), where)
-    count = stat.get("count", 0)
-    return as_score(stat.get("sum", 0) / count if count else None, _name(stat, where), where)
+def _mean(stat: Mapping[str, Any], where: str) -> float | Unusable:
+    name, count, total = _name(stat, where), stat.get("count", 0), stat.get("sum", 0)
+    if "mean" in stat or not all(isinstance(number, int | float) for number in (count, total)):
+        return as_score(stat.get("mean"), name, where)
+    return as_score(total / count if count else None, name, where)
 
 
 def _task(name: str) -> str:

@@ -51,6 +51,30 @@ def field(record: Mapping[str, Any], name: str, where: str, tool: str) -> Any:
     return record[name]
 
 
+def object_of(record: Any, name: str, where: str) -> Mapping[str, Any]:
+    """A field that holds an object; without it, or with null, an empty one."""
+    found = must_be_object(record, where).get(name)
+    return {} if found is None else must_be_object(found, where, f"the field '{name}'")
+
+
+def list_of(found: Any, where: str, what: str) -> list[Any]:
+    """A list, or a sentence that says that it is none."""
+    if not isinstance(found, list):
+        raise InvalidInputError(f"{where}: {what} must be a list; got {_kind(found)}.")
+    return found
+
+
+def must_be_object(found: Any, where: str, what: str = "it") -> Mapping[str, Any]:
+    if not isinstance(found, Mapping):
+        raise InvalidInputError(f"{where}: {what} must be a JSON object; got {_kind(found)}.")
+    return found
+
+
+def _kind(value: Any) -> str:
+    names = {"NoneType": "nothing", "list": "a list", "str": "a text", "dict": "an object", "bool": "true or false"}
+    return names.get(type(value).__name__, f"the number {value}")
+
+
 def below(path: Path, *patterns: str) -> list[Path]:
     """The file itself, or the files below a folder whose names fit, sorted."""
     if not path.exists():

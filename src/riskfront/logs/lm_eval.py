@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from riskfront.errors import InvalidInputError
-from riskfront.logs.json_files import below, field, read_json, read_lines
+from riskfront.logs.json_files import below, field, list_of, must_be_object, object_of, read_json, read_lines
 from riskfront.logs.record import Record, as_score
 
 TOOL = "lm-evaluation-harness"
@@ -27,8 +27,8 @@ def records(path: Path) -> Iterator[Record]:
         raise InvalidInputError(f"'{path}': the name must read samples_<task>_<date>.jsonl, as {TOOL} writes it.")
     setting = _setting(path, name["date"])
     for where, line in read_lines(path):
-        metrics = field(line, "metrics", where, TOOL)
-        scores = {metric: as_score(line.get(metric), metric, where) for metric in metrics}
+        metrics = list_of(field(line, "metrics", where, TOOL), where, "the field 'metrics'")
+        scores = {str(metric): as_score(line.get(str(metric)), str(metric), where) for metric in metrics}
         responses = line.get("filtered_resps")
         yield Record(
             setting,
@@ -42,6 +42,7 @@ def records(path: Path) -> Iterator[Record]:
             answer=responses[0]
             if isinstance(responses, list) and responses and isinstance(responses[0], str)
             else None,
+            where=where,
         )
 
 
@@ -50,14 +51,14 @@ def _setting(path: Path, date: str) -> dict[str, Any]:
     results = path.with_name(f"results_{date}.json")
     if not results.exists():
         return {"model": path.parent.name}
-    found = read_json(results)
-    config = found.get("config") or {}
+    found = must_be_object(read_json(results), f"'{results}'")
+    config = object_of(found, "config", f"'{results}'")
     setting = {"model": str(found.get("model_name") or config.get("model") or path.parent.name)}
     for name in ("model_args", "gen_kwargs"):
         setting[name] = _text(config.get(name))
     setting["chat_template"] = str(found.get("chat_template_sha") or "")[:8]
     setting["system_instruction"] = str(found.get("system_instruction_sha") or "")[:8]
-    shots = {str(number) for number in (found.get("n-shot") or {}).values()}
+    shots = {str(number) for number in object_of(found, "n-shot", f"'{results}'").values()}
     return {**setting, "shots": ", ".join(sorted(shots))}
 
 

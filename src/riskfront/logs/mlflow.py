@@ -12,7 +12,7 @@ import pandas as pd
 
 from riskfront.errors import InvalidInputError
 from riskfront.logs.json_files import below, read_json
-from riskfront.logs.record import Record, as_score, measures_of
+from riskfront.logs.record import Record, Unusable, as_score, measures_of
 from riskfront.reading.long_format import read_frame
 
 _SCORES = ("/value", "/score")
@@ -26,7 +26,8 @@ def files(path: Path) -> list[Path]:
 def records(path: Path) -> Iterator[Record]:
     frame = _table(path) if path.suffix == ".json" else read_frame(path)
     named = {str(column): _scorer(str(column)) for column in frame.columns}
-    scorers = {column: name for column, name in named.items() if name}
+    expected = _expectations(frame)
+    scorers = {column: name for column, name in named.items() if name and name not in expected}
     if not scorers:
         raise InvalidInputError(
             f"'{path}': a result table of MLflow must have a column '<scorer>/value' or '<metric>/score'; it has "
@@ -47,6 +48,7 @@ def records(path: Path) -> Iterator[Record]:
             ),
             repeat=number,
             answer=str(row["response"]) if isinstance(row.get("response"), str) else None,
+            where=where,
         )
 
 
@@ -60,7 +62,19 @@ def _scorer(column: str) -> str | None:
     return column.removesuffix(ending) if ending else None
 
 
-def _grade(value: Any, name: str, where: str) -> float:
+def _expectations(frame: pd.DataFrame) -> set[str]:
+    """What answers were compared with: MLflow 3 lists it as '<name>/value' beside the scores; the trace tells them apart."""
+    found: set[str] = set()
+    for text in frame["trace"].tolist() if "trace" in frame else ():
+        try:
+            assessments = json.loads(text)["info"]["assessments"]
+            found |= {str(one["assessment_name"]) for one in assessments if "expectation" in one}
+        except (ValueError, TypeError, KeyError):
+            continue
+    return found
+
+
+def _grade(value: Any, name: str, where: str) -> float | Unusable:
     if isinstance(value, str) and value.strip().lower() in _GRADES:
         return _GRADES[value.strip().lower()]
     return as_score(None if value != value else value, name, where)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from riskfront.errors import InvalidInputError
-from riskfront.logs.json_files import below, field, read_lines
+from riskfront.logs.json_files import below, field, must_be_object, read_lines
 from riskfront.logs.record import Record, as_score
 
 TOOL = "OpenAI evals"
@@ -22,27 +22,33 @@ def records(path: Path) -> Iterator[Record]:
     spec: dict[str, Any] | None = None
     for where, line in read_lines(path):
         if "spec" in line:
-            spec = line["spec"]
+            spec = dict(must_be_object(line["spec"], where, "the field 'spec'"))
         elif line.get("type") in ("match", "metrics"):
             if spec is None:
                 raise InvalidInputError(
                     f"{where}: the specification of the run must come first; the file does not begin with it."
                 )
-            data = field(line, "data", where, TOOL)
-            known = {"correct": data.get("correct")} if line["type"] == "match" else data
+            data = must_be_object(field(line, "data", where, TOOL), where, "the field 'data'")
+            known = {"correct": data.get("correct")} if line["type"] == "match" else _numbers(data)
             yield Record(
                 {"model": _model(spec)},
                 str(spec.get("eval_name") or spec.get("base_eval") or ""),
                 str(field(line, "sample_id", where, TOOL)),
-                {name: as_score(value, name, where) for name, value in known.items() if not isinstance(value, str)},
+                {name: as_score(value, name, where) for name, value in known.items()},
                 repeat=line.get("event_id", 0),
                 answer=data["picked"] if isinstance(data.get("picked"), str) else None,
+                where=where,
             )
 
 
 def _model(spec: dict[str, Any]) -> str:
-    completion = spec.get("completion_fns") or [spec.get("model_name") or ""]
-    return ", ".join(map(str, completion))
+    completion = spec.get("completion_fns")
+    return ", ".join(map(str, completion)) if isinstance(completion, list) else str(spec.get("model_name") or "")
+
+
+def _numbers(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Texts among the metrics are answers and grades in words."""
+    return {name: value for name, value in data.items() if not isinstance(value, str)}
 
 
 def _is_one(file: Path) -> bool:

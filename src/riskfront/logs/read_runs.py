@@ -51,6 +51,16 @@ def read_runs(
         score: the metric that becomes the score, where there are several; "task=metric, task=metric" by task.
         filter: the answer filter of lm-eval, where there are several.
         where: which runs and examples count, such as "task == arc"; never by an outcome.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> log = pd.DataFrame({"model": ["s", "s", "l", "l"], "example": [0, 1, 0, 1], "score": [0.0, 1.0, 1.0, 1.0]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     log.to_parquet(f"{folder}/runs.parquet")
+        ...     runs = read_runs(f"{folder}/runs.parquet")
+        >>> runs.names, runs.n_examples
+        (['s', 'l'], 2)
     """
     place = Path(path)
     if not place.exists():
@@ -110,5 +120,5 @@ def _one_each(frame: pd.DataFrame, column: str) -> bool:
 def _where(runs: Runs, where: str | Sequence[str]) -> Runs:
     frame, settings = runs.frame(), list(runs.settings.columns)
     filters = parse_filters(where)
-    must_be_known_beforehand(frame, filters, "example", settings)
+    must_be_known_beforehand(frame, filters, "example", settings, ["score"] if "score" in runs.values else [])
     return from_frame(filtered(frame, filters, list(runs.values)), settings, list(runs.examples.columns))

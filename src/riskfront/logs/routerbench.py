@@ -28,6 +28,11 @@ def records(path: Path) -> Iterator[Record]:
     if "model" in frame and "score" in frame:
         return _long(frame, str(path))
     models = [str(name).removesuffix(_COST) for name in frame.columns if str(name).endswith(_COST)]
+    lacking = [model for model in models if model not in frame]
+    if lacking:
+        raise InvalidInputError(
+            f"'{path}': '{lacking[0]}' has a column of costs and must have one of scores; it has none."
+        )
     if not models:
         raise InvalidInputError(f"'{path}': each model must have a column '<model>{_COST}'; none was found.")
     return _wide(frame, models, str(path))
@@ -48,6 +53,7 @@ def _wide(frame: pd.DataFrame, models: list[str], path: str) -> Iterator[Record]
                 repeat=row,
                 answer=str(answer[row]) if answer else None,
                 about=_about(columns, row, ("prompt",)),
+                where=where,
             )
 
 
@@ -63,6 +69,7 @@ def _long(frame: pd.DataFrame, path: str) -> Iterator[Record]:
             measures_of(cost=_known(columns[cost][row])) if cost else {},
             repeat=row,
             about=_about(columns, row, ("prompt_chars",)),
+            where=f"'{path}', row {row}",
         )
 
 

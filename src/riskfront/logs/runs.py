@@ -81,6 +81,12 @@ class Runs:
         rows, examples = complete_part(has, lambda row: f"'{self.names[row]}'")
         return self.only([self.names[row] for row in rows]).at(examples)
 
+    def priced(self, prices: Mapping[str, float | Mapping[str, float]]) -> Runs:
+        """The same with a column "cost": by model the price of a call, or prices per_million_input and per_million_output."""
+        from riskfront.logs.prices import priced
+
+        return priced(self, prices)
+
     def frame(self) -> pd.DataFrame:
         """One row for each run and example."""
         runs, examples = (

@@ -62,6 +62,11 @@ class Sample:
         """The sample of these examples of this one."""
         return replace(self, examples=examples if self.examples is None else self.examples[examples])
 
+    def joined_with(self, other: Sample) -> Sample:
+        """The examples of this one, then those of another sample of the same stored examples."""
+        both = [np.arange(s.n_stored) if s.examples is None else s.examples for s in (self, other)]
+        return replace(self, examples=np.concatenate(both))
+
     def halves(self) -> tuple[Sample, Sample]:
         """Every other example, and the rest."""
         examples = np.arange(self.n_stored) if self.examples is None else self.examples
@@ -78,6 +83,13 @@ class Sample:
     def column(self, name: str) -> Array | Column:
         """(settings, stored examples)."""
         return self.losses[known(name, self.losses, "loss")]
+
+    def losses_of(self, name: str) -> Array:
+        """(settings, examples of the sample)."""
+        column = self.column(name)
+        # asked for by number, rows of a store are compared with what was written
+        array = column if isinstance(column, np.ndarray) else column[np.arange(column.shape[0])]
+        return array if self.examples is None else array[:, self.examples]
 
     def is_binary(self, name: str) -> bool:
         return bool(self.column(name).dtype == np.bool_)

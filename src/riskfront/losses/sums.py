@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock, get_ident
 from typing import Any
 
@@ -15,9 +16,9 @@ from threadpoolctl import ThreadpoolController
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 
 Rows = IntArray | slice
-_BLOCK_BYTES = 1 << 22  # rows are converted to floats in blocks that stay in the processor's cache
-_FEW_COLUMNS = 3
-_MANY_BLOCKS = 8  # fewer are done before the threads have started
+_BLOCK_BYTES = 1 << 20  # rows are converted to floats in blocks that stay in the processor's cache
+_MANY_BLOCKS = 32  # fewer are done before the threads have started
+_TASKS = 8  # that each core is given: enough that none waits long for the last, few enough to cost nothing
 _EXACT_SINGLE = 1 << 24  # every count below this is exact in single precision
 
 
@@ -28,7 +29,8 @@ class Term:
 
     A ratio with the sum of ``over``, each column with its factor, is averaged as loss - at * over; a mean with ``weights`` as
     weight * (loss - at); what lies ``beyond`` a threshold as the excess over it, or what is missing to it (``lower``). A
-    ``gap`` is the difference between two groups of ``per``.
+    ``gap`` is the difference between two groups of ``per``. With a ``proxy``, two columns, the loss is averaged minus
+    ``strength`` times the difference of the first from the second (``losses/derived/unlabelled.py``).
     """
 
     loss: str
@@ -43,11 +45,13 @@ class Term:
     beyond: float | None = None
     lower: bool = False
     gap: bool = False
+    proxy: tuple[str, str] | None = None
+    strength: float = 0.0
 
     @property
     def losses(self) -> list[str]:
         """Every loss that it is made of."""
-        return list(dict.fromkeys([self.loss, *(name for name, _ in self.over)]))
+        return list(dict.fromkeys([self.loss, *(name for name, _ in self.over), *(self.proxy or ())]))
 
     @property
     def is_ratio(self) -> bool:
@@ -57,7 +61,7 @@ class Term:
     @property
     def is_combined(self) -> bool:
         """Whether its values are no column of the table."""
-        return self.is_ratio or self.beyond is not None
+        return self.is_ratio or self.beyond is not None or self.proxy is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +147,11 @@ def weighted_sums(
             kept = condition(at).astype(kind)
             n[block] = np.rint(kept @ factors)
             floats *= kept
-        product = _product(floats, factors)
+        product = floats @ factors
         total[block] = np.rint(product) if binary else product
 
     _for_each(add, list(row_blocks(len(rows), len(weights) * factors.itemsize)))
     return Totals(n, total)
-
-
-def _product(floats: Array, factors: Array) -> Array:
-    """floats @ factors; for a few columns one after the other, which is faster than all at once."""
-    if factors.shape[1] > _FEW_COLUMNS:
-        return floats @ factors
-    return np.stack([floats @ np.ascontiguousarray(column) for column in factors.T], axis=1)
 
 
 def rows_at_once(weights: Array, binary: bool) -> int:
@@ -177,8 +174,15 @@ def _for_each(function: Callable[[slice], None], blocks: list[slice]) -> None:
             for block in blocks:
                 function(block)
         else:
+            run = -(-len(blocks) // (_TASKS * _cores()))
+            runs = [blocks[first : first + run] for first in range(0, len(blocks), run)]
             with ThreadPoolExecutor(max_workers=_cores()) as pool:
-                list(pool.map(function, blocks))
+                list(pool.map(partial(_run, function), runs))
+
+
+def _run(function: Callable[[slice], None], blocks: list[slice]) -> None:
+    for block in blocks:
+        function(block)
 
 
 class _SingleThreadedBlas:

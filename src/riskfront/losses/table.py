@@ -6,7 +6,7 @@ The table knows no alpha: it stores raw losses, and limits say which examples co
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -42,6 +42,10 @@ class LossTable(SummedLosses):
         groups: name -> (n_examples,): a class or other group for each example. Categories of a pandas categorical count as
             groups even if no example has them.
         bounds: name -> (low, high), (0, 1) by default; a limit on a loss needs them to hold.
+
+    Examples:
+        >>> LossTable([{"k": 1}, {"k": 2}], {"error": [[0, 1, 1], [0, 0, 1]]}, groups={"label": ["a", "a", "b"]})
+        LossTable(2 settings (k) x 3 examples; losses error, groups label)
     """
 
     def __init__(
@@ -154,10 +158,7 @@ class LossTable(SummedLosses):
 
     def losses(self, name: str) -> Array:
         """(n_configs, n_examples), read-only. A copy for parts of a table."""
-        column, examples = self._sample.column(name), self._sample.examples
-        # asked for by number, rows of a store are compared with what was written
-        array = column if isinstance(column, np.ndarray) else column[np.arange(column.shape[0])]
-        return array if examples is None else array[:, examples]
+        return self._sample.losses_of(name)
 
     def group(self, name: str) -> Groups:
         """The group of each example."""
@@ -184,14 +185,11 @@ class LossTable(SummedLosses):
         """Whether a loss that was not declared 0/1 happens to hold no other value; only for hints."""
         return self._sample.looks_binary(name)
 
-    # ---------------------------------------------------------------- parts
-
     def split(self, opt_fraction: float, *, seed: int = 0, by_contents: bool = True) -> tuple[LossTable, LossTable]:
         """Two parts at random, by example: the first with ``opt_fraction`` of the examples.
 
-        The permutation rests on the raw stream of PCG64, which is fixed for all versions of numpy, so that a certificate
-        can be recomputed in years to come. Its seed is ``seed`` and, because files may be sorted, a digest of the examples
-        (``by_contents``; without it, as in version 0.1). The test part is in random order, which is what betting wants.
+        It rests on the raw stream of PCG64, fixed for all versions of numpy, so that a certificate can be recomputed. Its seed
+        is ``seed`` and, because files may be sorted, a digest of the examples (without ``by_contents``, as in 0.1, none).
         """
         opt, test = split_examples(self.n_examples, opt_fraction, seed, salt_of(self) if by_contents else b"")
         parts = self.subset(opt), self.subset(test)
@@ -200,7 +198,8 @@ class LossTable(SummedLosses):
         return parts
 
     def subset(self, examples: npt.ArrayLike) -> LossTable:
-        """The part with these examples, by mask or by position, in this order; repetitions are allowed (a bootstrap sample)."""
+        """The part with these examples, by mask or by position, in this order. They may repeat (a bootstrap sample), but then
+        nothing is certified by them."""
         return self._part(self._sample.at(positions(examples, self.n_examples, "example")))
 
     def batch(self, parts: Sequence[npt.ArrayLike]) -> list[LossTable]:
@@ -234,15 +233,7 @@ class LossTable(SummedLosses):
 
     def joined_with(self, other: LossTable) -> LossTable:
         """All examples of two parts of one table that share none: its sums are theirs, added up."""
-        mine, others = (
-            positions(
-                np.arange(t.n_examples) if t._sample.examples is None else t._sample.examples,
-                t._sample.n_stored,
-                "example",
-            )
-            for t in (self, other)
-        )
-        whole = self._part(replace(self._sample, examples=np.concatenate([mine, others])))
+        whole = self._part(self._sample.joined_with(other._sample))
         whole._sums = KnownSums(whole._sample, parts=[self._sums, other._sums])
         return whole
 
@@ -260,23 +251,26 @@ class LossTable(SummedLosses):
         return self._configs is other._configs
 
     @property
+    def repeated(self) -> int:
+        """How many examples are repetitions of others, by position."""
+        return 0 if self._sample.examples is None else self.n_examples - len(np.unique(self._sample.examples))
+
+    @property
     def in_own_order(self) -> bool:
         """Whether the examples are in a random order of riskfront's own, whatever order they came in, so that one may bet."""
         return self._in_own_order
 
-    def shares_examples(self, other: LossTable) -> bool:
+    def shares_examples(self, other: LossTable, limited: Collection[str] = ()) -> bool:
         """Whether two tables have an example in common: parts of one table by position, all others by content."""
         if self._origin is other._origin:
             return self._sample.overlaps(other._sample)
-        return shared_examples(self, other) > 0
+        return shared_examples(self, other, limited) > 0
 
     def with_groups_of(self, other: LossTable) -> LossTable:
         """The same data; groups that only another table has seen are known here too, without examples."""
         part = self._part(self._sample.with_groups_of(other._sample))
         part._in_own_order = self._in_own_order
         return part
-
-    # ---------------------------------------------------------------- files
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one Parquet file."""
@@ -291,8 +285,6 @@ class LossTable(SummedLosses):
         table = cls(parts.configs, parts.losses, parts.groups, parts.bounds)
         table._clusters = parts.clusters
         return table
-
-    # ---------------------------------------------------------------- identity
 
     def check(self, rows: IntArray | None = None) -> None:
         """Compare losses of these settings, or of all, that stay in a store with what was written there."""

@@ -9,6 +9,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.losses.values import known
 from riskfront.methods.all_settings import AlphaConstrained, AlphaDeltaConstrained, BonferroniTesting, HolmTesting
 from riskfront.methods.grids import SGT, Fallback, LowRiskPath
+from riskfront.methods.ordered_knob import OrderedKnob
 from riskfront.methods.pareto_testing import ParetoTesting
 from riskfront.methods.plan import Method, Plan, parameters, settled
 from riskfront.methods.sequences import ConstrainedPath, SplitFST
@@ -23,12 +24,16 @@ METHODS: dict[str, type[Method]] = {
         Fallback,
         LowRiskPath,
         ConstrainedPath,
+        OrderedKnob,
         BonferroniTesting,
         HolmTesting,
         AlphaConstrained,
         AlphaDeltaConstrained,
     )
 }
+
+#: the methods that need nothing but their name; an ordered knob must be declared
+BY_NAME: tuple[str, ...] = tuple(name for name in METHODS if name != OrderedKnob.name)
 
 
 def make_method(method: str | Method, **options: Any) -> Method:
@@ -57,6 +62,7 @@ def completed(name: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 
 __all__ = [
+    "BY_NAME",
     "METHODS",
     "SGT",
     "AlphaConstrained",
@@ -67,6 +73,7 @@ __all__ = [
     "HolmTesting",
     "LowRiskPath",
     "Method",
+    "OrderedKnob",
     "ParetoTesting",
     "Plan",
     "SplitFST",

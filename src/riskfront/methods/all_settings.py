@@ -15,7 +15,12 @@ from riskfront.statistics.procedures import Bonferroni, Holm, Uncorrected
 
 @dataclass(frozen=True, slots=True)
 class BonferroniTesting:
-    """Every setting at delta divided by their number."""
+    """Every setting at delta divided by their number.
+
+    Examples:
+        >>> BonferroniTesting().opt_fraction  # no plan: every example tests
+        0.0
+    """
 
     opt_fraction: ClassVar[float] = 0.0
     name: ClassVar[str] = "bonferroni"
@@ -27,7 +32,12 @@ class BonferroniTesting:
 
 @dataclass(frozen=True, slots=True)
 class HolmTesting:
-    """Every setting, by Holm's procedure."""
+    """Every setting, by Holm's procedure.
+
+    Examples:
+        >>> HolmTesting().opt_fraction  # no plan: every example tests
+        0.0
+    """
 
     opt_fraction: ClassVar[float] = 0.0
     name: ClassVar[str] = "holm"
@@ -39,7 +49,12 @@ class HolmTesting:
 
 @dataclass(frozen=True, slots=True)
 class AlphaConstrained:
-    """The best setting that measures within the limits. No guarantee: a baseline that breaks limits silently."""
+    """The best setting that measures within the limits. No guarantee: a baseline that breaks limits silently.
+
+    Examples:
+        >>> AlphaConstrained().guaranteed
+        False
+    """
 
     opt_fraction: ClassVar[float] = 0.0
     name: ClassVar[str] = "alpha-constrained"
@@ -51,7 +66,12 @@ class AlphaConstrained:
 
 @dataclass(frozen=True, slots=True)
 class AlphaDeltaConstrained:
-    """The best setting with p-value at most delta, not corrected for how many were looked at. No guarantee."""
+    """The best setting with p-value at most delta, not corrected for how many were looked at. No guarantee.
+
+    Examples:
+        >>> AlphaDeltaConstrained().guaranteed
+        False
+    """
 
     opt_fraction: ClassVar[float] = 0.0
     name: ClassVar[str] = "alpha-delta-constrained"

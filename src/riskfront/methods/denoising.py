@@ -1,8 +1,11 @@
 """Risks on planning data, smoothed over similar settings.
 
-Of thousands of settings with noisy risks, a front collects the lucky ones. Averaging over similar settings takes luck away. How
-far to average is decided by cross-validation on the planning examples alone: the risks of one half, smoothed, must predict
-those of the other half better than they do unsmoothed, or they stay as they are. Nothing here ever sees an example that tests.
+Of thousands of settings with noisy risks, a front collects the lucky ones. Averaging over similar settings takes luck away, and
+where risks curve it adds a bias, so that what an average changes about averages is put back ("twicing", Tukey 1977). Whether
+to average is decided by cross-validation on the planning examples alone: the risks of one half, smoothed, must predict those
+of the other half better than they do unsmoothed, or they stay as they are. How far is two steps unless the halves clearly
+speak for another scale: to follow every small difference between them costs more than it gains. Nothing here ever sees an
+example that tests.
 """
 
 from __future__ import annotations
@@ -11,17 +14,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from riskfront.arrays import FloatArray, IntArray
+from riskfront.arrays import Array, FloatArray, IntArray
 from riskfront.evidence.evidence import Evidence, LimitTest
-from riskfront.losses.sums import Term, Totals
+from riskfront.losses.sums import Totals
 from riskfront.losses.table import LossTable
 from riskfront.methods.similarity import Scales, Similarity, similarity
 from riskfront.statistics import p_values
 from riskfront.statistics.binomial import special_functions
 
-_SCALES = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # standard deviations in steps that are tried
+_SCALE = 2.0  # the usual standard deviation in steps
+_OTHER_SCALES = (1.0, 3.0)
+_HARDLY = 0.5  # next to no smoothing, along an axis on which settings are not alike
+_CLEARLY = 0.05  # by how much another scale must agree better, in units of arctanh of a correlation
+_LEAST = 0.25  # of the average stays, whatever is put back: a risk near zero must not turn negative
 _NEAR = 1.5  # risks count by how near they are to the limit, in units of the way from the safest setting to it
-_NO_SCALE, _ALONE = 0.0, 1.5
+_NO_SCALE = 0.0
+_AT_ONCE = 2_000_000  # single losses that are looked at together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,34 +77,69 @@ def planned_limits(evidence: Evidence, smooth: bool) -> list[PlannedLimit]:
 
 def _planned(test: LimitTest, opt: LossTable, like: Similarity | None) -> PlannedLimit:
     scales = _chosen_scales(test, opt, like) if like is not None and opt.n_examples > 3 else (_NO_SCALE,)
-    raw = _smoothed(test.limit.term, opt, like, scales)
-    squares = None
-    if test.p_value == "betting" and (test.limit.drop_from is not None or test.limit.gap_per is not None):
-        squares = np.full(raw.total.shape, np.inf)  # a square of a drop is no sum of squares: planned by the mean alone
-    elif test.p_value == "betting":
-        second, at = _smoothed(replace(test.limit.term, squared=True), opt, like, scales), test.at
-        centred = second.total - 2 * at * raw.total + at**2 * raw.n
-        squares = np.maximum(centred, 0.0) / (test.high - test.low) ** 2
-    return PlannedLimit(test, test.as_badness(raw, opt.n_examples), squares, scales)
+    sums, squares = _smoothed(test, opt, like, scales), None
+    if test.p_value == "betting":
+        squares = _squares(test, opt)
+        if like is not None and any(scales) and np.isfinite(squares).all():
+            squares = _twice(squares, like, scales)
+    return PlannedLimit(test, sums, squares, scales)
 
 
-def _smoothed(term: Term, opt: LossTable, like: Similarity | None, scales: Scales) -> Totals:
-    """Sums of a term over all planning examples, averaged over similar settings."""
+def _squares(test: LimitTest, opt: LossTable) -> FloatArray:
+    """(settings, groups): sums of (badness - alpha)^2; infinite, so that the mean alone plans, where pairs are bet on."""
+    if test.limit.gap_per is not None:
+        return np.full((opt.n_configs, len(test.groups(opt))), np.inf)
+    if test.limit.drop_from is not None:
+        sums = test.as_badness(opt.totals(test.limit.term), opt.n_examples)
+        second = opt.remember(("squared drops", *_what(test)), lambda: _squared_drops(test, opt))
+        return np.maximum(second - 2 * test.alpha * sums.total + test.alpha**2 * sums.n, 0.0)
+    raw, at = opt.totals(test.limit.term), test.at
+    second = opt.totals(replace(test.limit.term, squared=True)).total
+    return np.maximum(second - 2 * at * raw.total + at**2 * raw.n, 0.0) / (test.high - test.low) ** 2
+
+
+def _squared_drops(test: LimitTest, opt: LossTable) -> FloatArray:
+    """(settings, groups): sums of squared badness. A square of a drop is no sum of squares, so every drop is looked at."""
+    step = max(1, _AT_ONCE // max(1, opt.n_examples))
+    found = []
+    for start in range(0, opt.n_configs, step):
+        rows = np.arange(start, min(start + step, opt.n_configs))
+        parts = [(drops, 1 if kept is None else kept) for drops, kept in test.sequences(opt, rows)]
+        found.append(np.stack([(drops**2 * kept).sum(axis=1) for drops, kept in parts], axis=1))
+    return np.concatenate(found)
+
+
+def _smoothed(test: LimitTest, opt: LossTable, like: Similarity | None, scales: Scales) -> Totals:
+    """Sums of badness over all planning examples, averaged over similar settings."""
+    sums = test.as_badness(opt.totals(test.limit.term), opt.n_examples)
     if like is None or not any(scales):
-        return opt.totals(term)
-    return opt.remember(("smoothed", term, scales), lambda: _averaged(opt.totals(term), like, scales))
+        return sums
+    return opt.remember(("smoothed", *_what(test), scales), lambda: _averaged(sums, like, scales))
 
 
-def _averaged(sums: Totals, like: Similarity, scales: Scales) -> Totals:
+def _what(test: LimitTest) -> tuple[object, ...]:
+    """What sums of badness depend on: not on alpha, unless it is padded with."""
+    return test.limit.term, test.upper, test.alpha * test.limit.padded
+
+
+def _averaged(sums: Totals, like: Similarity | None, scales: Scales) -> Totals:
     """Sums and, where they differ between settings, numbers of examples: a ratio of averages is an average of what counts."""
-    total = like.smooth(sums.total.astype(np.float64), scales)
-    return Totals(sums.n if len(sums.n) == 1 else like.smooth(sums.n.astype(np.float64), scales), total)
+    if like is None or not any(scales):
+        return sums
+    n = sums.n if len(sums.n) == 1 else _twice(sums.n, like, scales)
+    return Totals(n, np.minimum(_twice(sums.total, like, scales), n))
+
+
+def _twice(values: Array, like: Similarity, scales: Scales) -> FloatArray:
+    """Averages over similar settings, and what averaging them once more would take away is put back."""
+    once = like.smooth(values.astype(np.float64), scales)
+    found: FloatArray = np.maximum(2 * once - like.smooth(once, scales), _LEAST * once)
+    return found
 
 
 def _chosen_scales(test: LimitTest, opt: LossTable, like: Similarity) -> Scales:
     """How far to average along each axis, by how well one half of the planning examples predicts the other."""
-    key = ("predictions", test.limit.term, test.limit.at_least is None, test.alpha * test.limit.padded)
-    tried = opt.remember(key, lambda: _Predictions.of(test, opt, like))  # serves every alpha
+    tried = opt.remember(("predictions", *_what(test)), lambda: _Predictions.of(test, opt, like))  # serves every alpha
     return tried.best(_near_the_limit(test, tried.risks))
 
 
@@ -115,19 +158,20 @@ class _Predictions:
 
     @classmethod
     def of(cls, test: LimitTest, opt: LossTable, like: Similarity) -> _Predictions:
-        half, n = opt.halves(test.limit.term), opt.n_examples // 2
-        measured = np.hstack([_means(test, sums, n) for sums in half])
+        half = [test.as_badness(sums, opt.n_examples // 2) for sums in opt.halves(test.limit.term)]
+        measured = np.hstack([_means(test, sums) for sums in half])
         candidates = _candidates(like.axes)
         moments = np.empty((len(measured), len(candidates), measured.shape[1], 3))
         for place, scales in enumerate(candidates):
             # in the order of the halves that they predict
-            shown = np.hstack([_means(test, _averaged(sums, like, scales), n) for sums in half[::-1]])
+            shown = np.hstack([_means(test, _averaged(sums, like, scales)) for sums in half[::-1]])
             moments[:, place, :, 0], moments[:, place, :, 1] = shown, shown**2
             moments[:, place, :, 2] = shown * measured
         return cls(candidates, moments, np.stack([measured, measured**2], axis=-1), measured.mean(axis=1))
 
     def best(self, weights: FloatArray) -> Scales:
-        """The candidate that agrees best with what was measured; the first, none, unless another is clearly better.
+        """No smoothing (the first candidate) unless some smoothing agrees better with what was measured than chance explains;
+        then the usual one (the second) unless another is clearly better.
 
         Agreement is a correlation over settings, since all that a plan needs is an order: to draw all risks nearer to their
         mean must not look like a gain.
@@ -140,22 +184,24 @@ class _Predictions:
         # chance alone makes some candidate look better, the more so the fewer settings count
         margin = np.sqrt((weights**2).sum())
         found = int(np.argmax(agreement))
-        return self.candidates[found] if agreement[found] > agreement[0] + margin else self.candidates[0]
+        if agreement[found] <= agreement[0] + margin:
+            return self.candidates[0]
+        return self.candidates[found] if agreement[found] > agreement[1] + _CLEARLY else self.candidates[1]
 
 
 def _candidates(axes: int) -> list[Scales]:
-    """No smoothing; as far along every axis; and along all but one, in case settings are not alike along that one."""
-    found: list[Scales] = [(_NO_SCALE,) * axes, *((scale,) * axes for scale in _SCALES)]
+    """No smoothing; as far along every axis; and along some axes only, in case settings are not alike along the others."""
+    found: list[Scales] = [(scale,) * axes for scale in (_NO_SCALE, _SCALE, *_OTHER_SCALES)]
     if axes > 1:
-        found += [tuple(_NO_SCALE if axis == off else _ALONE for axis in range(axes)) for off in range(axes)]
+        found += [tuple(_HARDLY if axis == off else _SCALE for axis in range(axes)) for off in range(axes)]
     if axes > 2:
-        found += [tuple(_ALONE if axis == only else _NO_SCALE for axis in range(axes)) for only in range(axes)]
+        found += [tuple(_SCALE if axis == only else _HARDLY for axis in range(axes)) for only in range(axes)]
     return found
 
 
-def _means(test: LimitTest, raw: Totals, n_examples: int) -> FloatArray:
+def _means(test: LimitTest, sums: Totals) -> FloatArray:
     """(settings, groups): mean badness; the limit itself where nothing was selected, which says nothing."""
-    means = test.as_badness(raw, n_examples).means()
+    means = sums.means()
     return np.where(np.isnan(means), test.alpha, means)
 
 

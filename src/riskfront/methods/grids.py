@@ -19,7 +19,7 @@ from riskfront.statistics import graphs
 from riskfront.statistics.procedures import FixedSequence, Graphical
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _FromCorner:
     """Where testing of all settings of a grid starts: at a declared corner, or at one that some of the data teach."""
 
@@ -34,7 +34,7 @@ class _FromCorner:
         return self.learn_fraction if self.safest is None else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SGT(_FromCorner):
     """Sequential graphical testing on the Hamming graph of the grid (Algorithm "3D Graph Testing", any dimension).
 
@@ -42,6 +42,10 @@ class SGT(_FromCorner):
         safest: axis -> "low" or "high", the corner where testing starts; every example is then tested.
             Without it, the corner is learned on a part of the data that is not tested.
         learn_fraction: the size of that part.
+
+    Examples:
+        >>> SGT(safest={"threshold": "high"}).opt_fraction, SGT().opt_fraction
+        (0.0, 0.1)
     """
 
     name: ClassVar[str] = "sgt"
@@ -51,13 +55,17 @@ class SGT(_FromCorner):
         return _spread(self, graphs.hamming, opt, problem)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback(_FromCorner):
     """Budget split over the values of the first axis, then a fixed sequence through the others.
 
     Args:
         safest: as for SGT.
         learn_fraction: as for SGT.
+
+    Examples:
+        >>> Fallback(safest={"threshold": "high"}).opt_fraction
+        0.0
     """
 
     name: ClassVar[str] = "fallback"
@@ -76,7 +84,7 @@ def _spread(
     return Plan(method, opt, rows.ravel(), Graphical(graph))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LowRiskPath:
     """From the safest corner to the constrained optimum of the planning examples, and on to the opposite corner, one axis at a
     time, always to the next setting with the lowest p-value (Algorithm "Shortest-Path Testing").
@@ -84,6 +92,10 @@ class LowRiskPath:
     Args:
         opt_fraction: share of the calibration data that learns the path.
         safest: axis -> "low" or "high"; without it the corner is learned on planning examples.
+
+    Examples:
+        >>> LowRiskPath(safest={"threshold": "high"}).opt_fraction
+        0.5
     """
 
     opt_fraction: float = 0.5

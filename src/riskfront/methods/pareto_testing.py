@@ -24,7 +24,7 @@ from riskfront.statistics.procedures import FixedSequence
 PAPER_P_VALUE = "hoeffding-bentkus"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParetoTesting:
     """Test along the Pareto front of risks and free objectives on planning examples, from the lowest p-value to the highest.
 
@@ -35,10 +35,16 @@ class ParetoTesting:
         prune: with several limits, keep only the front of (largest p-value, free objectives).
         smooth: average risks over similar settings before planning, as far as the planning examples show that it helps.
         net: share of delta for a test of all settings on all examples, which needs no plan and catches what the path misses;
-            0 for none, None by the number of settings and whether they are alike. ``tune`` and ``certify`` cast no net: they
+            0 for none, None by the number of settings and of those that are alike. ``tune`` and ``certify`` cast no net: they
             have no table of all settings on all examples.
         by_p_value: take the front of (p-value, free objectives) instead of (risks, free objectives). They differ where
             settings differ in their number of examples or in variance: selective, per class, signed limits.
+
+    Examples:
+        >>> ParetoTesting(net=0.2).in_words()
+        'Pareto testing planned on risks smoothed over similar settings, with a safety net that gets 20 % of delta'
+        >>> ParetoTesting.as_in_the_paper().opt_fraction
+        0.5
     """
 
     # None stands for "left open" until __post_init__ has put the usual value in its place
@@ -74,10 +80,11 @@ class ParetoTesting:
 
         With ``problem.using(PAPER_P_VALUE)`` it is the paper's method to the letter; every comparison with it uses these two.
         """
-        return cls(opt_fraction, max_settings, prune, smooth=False, net=0.0, by_p_value=False)
+        plain = cls(smooth=False, net=0.0, by_p_value=False)
+        return replace(plain, opt_fraction=opt_fraction, max_settings=max_settings, prune=prune)
 
-    def settled(self, n_examples: int, n_settings: int, alike: bool = True) -> ParetoTesting:
-        """The same with every share that was left open decided, from these numbers and whether settings are alike."""
+    def settled(self, n_examples: int, n_settings: int, alike: int | None = None) -> ParetoTesting:
+        """The same with every share that was left open decided, from these numbers and how many settings are alike."""
         shares: Mapping[str, Any] = {"opt_fraction": planning_share, "net": net_share}
         return replace(self, **{name: shares[name](n_examples, n_settings, alike) for name in self._open})
 

@@ -70,8 +70,8 @@ def settled(method: Method, table: LossTable, n_examples: int) -> Method:
     decide = getattr(method, "settled", None)
     if decide is None:
         return method
-    alike = table.shared("similarity", lambda: similarity(table.configs)) is not None
-    made: Method = decide(n_examples, table.n_configs, alike)
+    like = table.shared("similarity", lambda: similarity(table.configs))
+    made: Method = decide(n_examples, table.n_configs, 1 if like is None else like.together)
     return made
 
 

@@ -18,7 +18,7 @@ from riskfront.statistics import fronts
 from riskfront.statistics.procedures import FixedSequence
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SplitFST:
     """Split fixed-sequence testing (Learn then Test): for each beta the setting whose p-values are nearest to beta.
 
@@ -26,6 +26,10 @@ class SplitFST:
         opt_fraction: share of the calibration data that learns the sequence.
         betas: how many values of beta.
         spacing: "log" (0, then 1e-10 to 1 in equal ratios) or "linear" (0 to 1 in equal steps).
+
+    Examples:
+        >>> SplitFST(betas=50, spacing="linear")
+        SplitFST(opt_fraction=0.5, betas=50, spacing='linear')
     """
 
     opt_fraction: float = 0.5
@@ -67,12 +71,16 @@ def _nearest(p_values: FloatArray, betas: FloatArray) -> IntArray:
     return order[np.concatenate([np.maximum(high - b, b - low).argmin(axis=1) for b in blocks])]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConstrainedPath:
     """Solutions of the constrained problem with limits alpha_i - eps, eps falling from min alpha to 0.
 
     Every eps is covered, not a grid of them: a setting solves the problem for some eps exactly if it is on the front of
     (excess risk over the limits, free objectives) and below the limits.
+
+    Examples:
+        >>> ConstrainedPath(opt_fraction=0.2)
+        ConstrainedPath(opt_fraction=0.2)
     """
 
     opt_fraction: float = 0.3

@@ -1,20 +1,23 @@
 """Which settings are alike, and means over those that are.
 
 Only the settings themselves say so, never their losses. Numbers are alike when they are near each other, counted in steps
-between the values that occur; anything else (a model, a prompt) is like nothing but itself.
+between the values that occur; anything else (a model, a prompt) is like nothing but itself. So is a word among numbers: in a
+column of thresholds, a cascade of one model has the threshold "none".
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
 from riskfront.arrays import Array, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
+from riskfront.losses.values import is_number
 from riskfront.spaces.grid import Grid
 
 Scales = tuple[float, ...]
@@ -29,6 +32,10 @@ class Similarity(Protocol):
     def axes(self) -> int:
         """How many scales ``smooth`` takes."""
 
+    @property
+    def together(self) -> int:
+        """How many settings are alike, usually."""
+
     def smooth(self, values: FloatArray, scales: Scales) -> FloatArray:
         """values (settings, columns), averaged with Gaussian weights; a scale is a standard deviation in steps, 0 for none."""
 
@@ -37,12 +44,28 @@ def similarity(configs: pd.DataFrame) -> Similarity | None:
     """How settings are alike; None where no two of them are."""
     varying = [name for name in configs.columns if configs[name].nunique(dropna=False) > 1]
     numbers = [name for name in varying if configs[name].dtype.kind in "iuf" and configs[name].notna().all()]
-    if not numbers:
+    if numbers:
+        try:
+            return GridSimilarity.of(configs, numbers)
+        except InvalidInputError:
+            pass  # no full grid
+    places = {name: _numbers_among(configs[name]) for name in varying}
+    ordered = {name: values for name, values in places.items() if np.isfinite(values).sum() > len(configs) / 2}
+    if not ordered:
         return None
-    try:
-        return GridSimilarity.of(configs, numbers)
-    except InvalidInputError:
-        return NeighbourSimilarity.of(configs, numbers, [name for name in varying if name not in numbers])
+    words = {
+        name: configs[name].where(~np.isfinite(ordered[name]), "") if name in ordered else configs[name]
+        for name in varying
+        if name not in numbers
+    }
+    return NeighbourSimilarity.of(ordered, pd.DataFrame(words, index=configs.index))
+
+
+def _numbers_among(column: pd.Series[Any]) -> FloatArray:
+    """The values of a column, nan where they are no numbers."""
+    if column.dtype.kind in "iuf":
+        return column.to_numpy(dtype=np.float64)
+    return np.array([float(value) if is_number(value) else np.nan for value in column])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +83,10 @@ class GridSimilarity:
     @property
     def axes(self) -> int:
         return len(self.along)
+
+    @property
+    def together(self) -> int:
+        return math.prod(self.rows.shape[axis] for axis in self.along)
 
     def smooth(self, values: FloatArray, scales: Scales) -> FloatArray:
         found = values[self.rows.ravel()].reshape(*self.rows.shape, -1)
@@ -82,23 +109,27 @@ class NeighbourSimilarity:
 
     nearest: IntArray
     squared: FloatArray
+    together: int
 
     @classmethod
-    def of(cls, configs: pd.DataFrame, numbers: list[str], others: list[str]) -> NeighbourSimilarity | None:
+    def of(cls, numbers: Mapping[str, FloatArray], words: pd.DataFrame) -> NeighbourSimilarity | None:
         from scipy.spatial import cKDTree
 
+        some = next(iter(numbers.values()))
         kinds = (
-            configs.groupby(others, dropna=False, sort=False).ngroup().to_numpy() if others else np.zeros(len(configs))
+            words.groupby([*words.columns], dropna=False, sort=False).ngroup().to_numpy()
+            if len(words.columns)
+            else np.zeros(len(some), dtype=np.int64)
         )
         # a step is the usual distance between settings of one kind, were they spread evenly over their ranks
-        side = (len(configs) / len(np.unique(kinds))) ** (1 / len(numbers))
-        places = [_ranks(configs[name].to_numpy()) * max(side - 1, 1.0) for name in numbers]
+        side = (len(some) / len(np.unique(kinds))) ** (1 / len(numbers))
+        places = [_ranks(np.nan_to_num(values), kinds) * max(side - 1, 1.0) for values in numbers.values()]
         points = np.column_stack([*places, kinds * _APART])
-        found = cKDTree(points).query(points, k=range(1, min(_NEIGHBOURS, len(configs)) + 1))
+        found = cKDTree(points).query(points, k=range(1, min(_NEIGHBOURS, len(some)) + 1))
         distances, nearest = np.asarray(found[0]), np.asarray(found[1])
         if not (distances[:, 1:] < _APART / 2).any():
             return None
-        return cls(nearest, distances**2)
+        return cls(nearest, distances**2, max(round(len(some) / len(np.unique(kinds))), 2))
 
     @property
     def axes(self) -> int:
@@ -118,7 +149,13 @@ def _gaussian(squared: Array, scale: float) -> FloatArray:
     return found
 
 
-def _ranks(values: Array) -> FloatArray:
-    """Values by their place among all that occur, from 0 to 1."""
-    codes = np.unique(values, return_inverse=True)[1]
-    return codes / max(codes.max(initial=0), 1)
+def _ranks(values: FloatArray, kinds: IntArray) -> FloatArray:
+    """Values by their place among all that occur in settings of their kind, from 0 to 1."""
+    order = np.lexsort((values, kinds))
+    new_kind = np.diff(kinds[order], prepend=-1) != 0
+    steps = np.cumsum(new_kind | (np.diff(values[order], prepend=np.nan) != 0))
+    which = np.cumsum(new_kind) - 1
+    first, last = steps[new_kind], np.maximum.reduceat(steps, np.flatnonzero(new_kind))
+    ranks = np.empty(len(values))
+    ranks[order] = (steps - first[which]) / np.maximum(last - first, 1)[which]
+    return ranks

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from riskfront.errors import InvalidInputError
 from riskfront.losses.sums import Term
 from riskfront.losses.values import is_number, known
-from riskfront.problems import targets
+from riskfront.problems import proxies, targets
 from riskfront.problems.short_repr import short_repr
 from riskfront.statistics import p_values
 
 _LIMIT = re.compile(
     r"^\s*(?:q(?P<quantile>0?\.\d+)\s*\(\s*(?P<inner>.+?)\s*\)|(?P<loss>.+?))\s*(?P<sign><=|>=|≤|≥)\s*(?P<value>[^\s%]+)"
     r"(?:\s*(?P<percent>%))?"
-    r"(?:\s+per\s+(?P<per>.+?))?(?:\s+given\s+(?P<given>.+?))?\s*$"
+    r"(?:\s+per\s+(?P<per>.+?))?(?:\s+given\s+(?P<given>.+?))?(?:\s+proxy\s+(?P<proxy>.+?))?\s*$"
 )
 
 
@@ -52,10 +52,15 @@ class Limit:
             came here (covariate shift, or examples that were sampled with known probabilities). The limit is then on the
             weighted mean. Weights must be known: the guarantee does not hold for estimated ones, only as far as they are right.
         largest_weight: the largest that a weight can be. The larger, the more examples it takes.
+        proxy: name of a loss that is known without labels, such as the score of a cheap judge, or 1 where a setting answers
+            differently from the full model: unlabelled examples then help to test this limit (``calibrate(...,
+            unlabelled=)``). Whatever it is worth, the limit is on ``loss``; a poor proxy costs next to nothing, a good one
+            saves labels. With ``drop_from`` the drop of the proxy stands for the drop.
+        strength: how much of the proxy is believed in planning; chosen on the planning examples. Testing learns its own.
         padded: test a conditional limit in the paper's padded form (loss alpha for excluded examples, all n kept)
             instead of on the selected examples alone. Valid but far weaker; for comparison.
 
-    Example:
+    Examples:
         >>> str(Limit("cost", over="solved", at_most=0.02))
         'cost / solved <= 0.02'
         >>> Limit.parse("tp / (tp + fp) >= 90 %") == Limit.precision(at_least=0.9)
@@ -64,9 +69,12 @@ class Limit:
         Limit('latency', at_most=300.0, worst=0.05)
         >>> Limit.parse("error gap between country <= 0.05")
         Limit('error', at_most=0.05, gap_per='country')
+        >>> Limit.parse("error <= 5 % proxy judge")
+        Limit('error', at_most=0.05, proxy='judge')
     """
 
     loss: str
+    _: KW_ONLY
     at_most: float | None = None
     at_least: float | None = None
     per: str | None = None
@@ -81,6 +89,8 @@ class Limit:
     threshold: float | None = None
     weights: str | None = None
     largest_weight: float | None = None
+    proxy: str | None = None
+    strength: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, str) or not self.loss:
@@ -97,6 +107,7 @@ class Limit:
         object.__setattr__(self, "over", targets.as_over(self.over))
         known(self.p_value, p_values.NAMES, "p-value")
         targets.check(self)
+        proxies.check(self)
         if self.padded and self.per is None and self.given is None:
             raise InvalidInputError(
                 f"padded=True needs a conditional limit (per or given); the limit on '{self.loss}' has none."
@@ -130,7 +141,8 @@ class Limit:
     def parse(cls, text: str, *, p_value: str = "auto", reference: str | None = None) -> Limit:
         """A limit from a text such as "error <= 0.05", "recall >= 0.9", "error <= 0.15 per label",
         "error <= 0.02 given answered", "q0.95(latency) <= 300", "score drop from full <= 0.02", or, with a ``reference``,
-        "score drop <= 0.02". ``problems/targets.py`` lists the texts of ratios, gaps, worst cases and weights."""
+        "score drop <= 0.02"; "error <= 0.05 proxy judge". ``problems/targets.py`` lists the texts of ratios, gaps, worst cases
+        and weights."""
         match = _LIMIT.match(text)
         try:
             if match is None:
@@ -153,6 +165,7 @@ class Limit:
             quantile=float(match["quantile"]) if match["quantile"] else None,
             p_value=p_value,
             drop_from=drop_from,
+            proxy=match["proxy"],
         )
 
     @classmethod
@@ -197,7 +210,7 @@ class Limit:
     def __str__(self) -> str:
         sign = "<=" if self.at_least is None else ">="
         name = self.name if self.quantile is None else self._named(f"{self.quantile:g}-quantile of {self.loss}")
-        return f"{name} {sign} {self.value:.10g}"
+        return f"{name} {sign} {self.value:.10g}" + (f" proxy {self.proxy}" if self.proxy is not None else "")
 
     @property
     def compared_with(self) -> float:
@@ -222,12 +235,15 @@ class Limit:
             beyond=self.threshold,
             lower=self.worst is not None and self.at_least is not None,
             gap=self.gap_per is not None,
+            proxy=None if self.strength is None else proxies.columns_of(self),
+            strength=self.strength or 0.0,
         )
 
     @property
     def bounded(self) -> list[str]:
         """The losses whose bounds the test rests on."""
-        return [] if self.quantile is not None else self.term.losses
+        proxy = [] if self.proxy is None else [self.proxy]
+        return [] if self.quantile is not None else [*replace(self, strength=None).term.losses, *proxy]
 
     @property
     def holds_for_reference(self) -> bool:

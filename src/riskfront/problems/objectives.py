@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from riskfront.errors import InvalidInputError
 from riskfront.losses.sums import Term
@@ -15,9 +15,15 @@ _OBJECTIVE = re.compile(r"^\s*(?P<loss>.+?)(?:\s+per\s+(?P<per>.+?))?(?:\s+given
 @dataclass(frozen=True, slots=True)
 class Objective:
     """A mean loss to make as good as possible: in the worst group of ``per``, over the examples where ``given`` is 1, with
-    known ``weights``."""
+    known ``weights``.
+
+    Examples:
+        >>> Objective("cost", given="answered") == Objective.parse("cost given answered")
+        True
+    """
 
     loss: str
+    _: KW_ONLY
     per: str | None = None
     given: str | None = None
     maximize: bool = False
@@ -31,7 +37,7 @@ class Objective:
             raise InvalidInputError(
                 f"an objective must read like 'cost', 'cost per label' or 'cost given answered'; got {text!r}."
             )
-        return cls(match["loss"], match["per"], match["given"])
+        return cls(match["loss"], per=match["per"], given=match["given"])
 
     @property
     def name(self) -> str:

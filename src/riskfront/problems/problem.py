@@ -10,6 +10,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.losses.sums import Term
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import is_number, known
+from riskfront.problems import proxies
 from riskfront.problems.limits import Limit
 from riskfront.problems.objectives import Objective
 from riskfront.problems.targets import parsed_weights
@@ -60,6 +61,11 @@ class Problem:
             and every objective is then weighted (see ``Limit.weights``).
         stakes: how the betting test stakes: "target" re-aims after every loss at what is still missing to certify; "fixed" is
             tuned once, as in the first version of riskfront, for comparison and to verify certificates of that time.
+
+    Examples:
+        >>> problem = Problem(["error <= 0.05", "error <= 0.15 per label"], minimize="cost")
+        >>> print(problem)
+        error <= 0.05, error per label <= 0.15 together with probability at least 0.9; minimize cost
     """
 
     limits: tuple[Limit, ...]
@@ -72,9 +78,9 @@ class Problem:
         limits: Limit | str | Sequence[Limit | str],
         minimize: str | Sequence[str | Objective] = (),
         maximize: str | Sequence[str | Objective] = (),
+        *,
         delta: float = 0.1,
         reference: str | None = None,
-        *,
         weights: str | None = None,
         stakes: str = "target",
     ) -> None:
@@ -96,6 +102,8 @@ class Problem:
         if not is_number(delta) or not 0 < delta < 1:
             raise InvalidInputError(f"delta must lie in (0, 1); got {delta!r}.")
         known(stakes, STAKES, "way to stake")
+        if stakes == "fixed" and any(limit.proxy is not None for limit in parsed):
+            raise InvalidInputError("a limit with a proxy must be tested with stakes that have a target; got 'fixed'.")
         sides = [(limit.name, limit.at_least is None) for limit in parsed]
         if len(set(sides)) < len(sides):
             raise InvalidInputError(f"limits must speak of different things; got {', '.join(map(str, parsed))}.")
@@ -128,8 +136,9 @@ class Problem:
 
     @property
     def terms(self) -> list[Term]:
-        """Everything that is averaged: one term for each limit and each objective."""
-        return [*(limit.term for limit in self.limits), *(objective.term for objective in self.objectives)]
+        """Everything that is averaged: one term for each limit and each objective, and for each proxy."""
+        proxies = [Term(limit.proxy, limit.per, limit.given) for limit in self.limits if limit.proxy is not None]
+        return [*(limit.term for limit in self.limits), *(objective.term for objective in self.objectives), *proxies]
 
     def at(self, alpha: float | Sequence[float]) -> Problem:
         """The same problem with another number in its first limit, or with one number for each limit."""
@@ -145,8 +154,8 @@ class Problem:
         return self.with_limits(limits)
 
     def using(self, p_value: str) -> Problem:
-        """The same problem with every limit (but those on quantiles and on gaps) tested by another p-value."""
-        own = [bool(limit.quantile or limit.gap_per) for limit in self.limits]
+        """The same problem with every limit (but those on quantiles, on gaps and with proxies) tested by another p-value."""
+        own = [bool(limit.quantile or limit.gap_per or limit.proxy) for limit in self.limits]
         return self.with_limits(
             [limit if keep else replace(limit, p_value=p_value) for limit, keep in zip(self.limits, own, strict=True)]
         )
@@ -155,7 +164,7 @@ class Problem:
         """The same objectives under other limits."""
         small = [objective for objective in self.objectives if not objective.maximize]
         large = [objective for objective in self.objectives if objective.maximize]
-        return Problem(limits, small, large, self.delta, stakes=self.stakes)
+        return Problem(limits, small, large, delta=self.delta, stakes=self.stakes)
 
     def check(self, table: LossTable) -> None:
         """Raise a clear error if the problem does not fit the table."""
@@ -168,6 +177,7 @@ class Problem:
         for limit in self.limits:
             if limit.drop_from is not None:
                 table.reference(limit.drop_from)
+            proxies.check_batches(limit, table.loss_names)
         own = [o.loss for o in self.objectives if table.belongs_to_settings(o.loss)]
         self.check_names([*table.loss_names, *own], table.group_names)
 
@@ -197,7 +207,7 @@ class Problem:
             [Limit(**limit) for limit in data["limits"]],
             [objective for objective in objectives if not objective.maximize],
             [objective for objective in objectives if objective.maximize],
-            data["delta"],
+            delta=data["delta"],
             stakes=data.get("stakes", "fixed"),  # problems that do not say it are older than the choice
         )
 

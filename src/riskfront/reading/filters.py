@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riskfront.arrays import BoolArray
+from riskfront.arrays import BoolArray, FloatArray
 from riskfront.errors import InvalidInputError
 from riskfront.losses.values import known
 
 _FILTER = re.compile(r"^\s*(?P<column>.+?)\s*(?P<sign>==|!=|<=|>=|=|<|>|\s+in\s+)\s*(?P<value>.+?)\s*$")
+_MANY, _SAME = 8, 0.995  # settings or examples from which on a correlation of this size is no accident
 _SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "=": operator.eq,
@@ -80,21 +81,40 @@ def filtered(frame: pd.DataFrame, filters: Sequence[Filter], outcomes: Collectio
 
 
 def must_be_known_beforehand(
-    frame: pd.DataFrame, filters: Sequence[Filter], example: str, settings: Sequence[str]
+    frame: pd.DataFrame, filters: Sequence[Filter], example: str, settings: Sequence[str], losses: Sequence[str]
 ) -> None:
-    """A filtered column must belong to the example or to the setting; what varies with both is an outcome."""
+    """A filtered column must belong to the example or to the setting; what varies with both is an outcome, and so is what
+    repeats the mean outcome of either."""
     for condition in filters:
+        if condition.column in (example, *settings):
+            continue
         keys = [[example], list(settings)]
-        if condition.column not in (example, *settings) and not any(
-            frame.groupby(key, observed=True)[condition.column].nunique(dropna=False).max() == 1 for key in keys
-        ):
+        groups = [frame.groupby(key, observed=True) for key in keys]
+        own = [by for by in groups if by[condition.column].nunique(dropna=False).max() == 1]
+        if not own:
             raise refused(condition.column)
+        for by in own:
+            numbers = [loss for loss in losses if frame[loss].dtype.kind in "biuf"]
+            if any(repeats(by[condition.column].first(), by[loss].mean().to_numpy()) for loss in numbers):
+                raise refused(condition.column)
+
+
+def repeats(values: pd.Series, means: FloatArray) -> bool:
+    """Whether a column is computed from outcomes, of which these are the means: the count of models that were right, say."""
+    if values.dtype.kind not in "iuf":
+        return False
+    numbers, means = values.to_numpy(dtype=np.float64), np.asarray(means, dtype=np.float64)
+    both = np.isfinite(numbers) & np.isfinite(means)
+    numbers, means = numbers[both], means[both]
+    if len(numbers) < _MANY or numbers.std() == 0 or means.std() == 0:
+        return False
+    return bool(abs(np.corrcoef(numbers, means)[0, 1]) > _SAME)
 
 
 def refused(column: str) -> InvalidInputError:
     return InvalidInputError(
-        f"a filter must rest on what is known before the outcome; '{column}' is an outcome. Filter by a column of the "
-        "examples (a task, a language) or of the settings."
+        f"a filter must rest on what is known before the outcome; '{column}' is an outcome, or computed from one. "
+        "Filter by a column of the examples (a task, a language) or of the settings."
     )
 
 

@@ -19,8 +19,9 @@ from riskfront.problems.problem import Problem
 from riskfront.reading.column_roles import Layout, detect_layout
 from riskfront.reading.example_keys import with_example_key
 from riskfront.reading.filters import filtered, must_be_known_beforehand, parse_filters
-from riskfront.reading.incomplete import complete_part, where_known
+from riskfront.reading.incomplete import complete_part, filled, where_known
 from riskfront.reading.runs_layout import with_saved_roles
+from riskfront.reading.worst_outcomes import worst_outcomes
 
 # the same numbers, to the last bit, as in a Parquet file; from version 3 on pandas reads so by itself
 _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if int(pd.__version__.split(".")[0]) < 3 else {}
@@ -29,6 +30,7 @@ _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if int(pd.__version__
 def read_table(
     path: str | os.PathLike[str],
     problem: Problem | None = None,
+    *,
     layout: Layout | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     binary: Sequence[str] = (),
@@ -43,6 +45,16 @@ def read_table(
         bounds: of losses.
         binary: losses to declare 0/1 although their file stores them as decimal numbers.
         where: which rows count, such as "task == mbpp"; by columns of the examples or the settings, never by an outcome.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> long = pd.DataFrame({"threshold": [0.1, 0.1, 0.9, 0.9], "example": [0, 1, 0, 1], "error": [0, 1, 0, 0]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     long.to_parquet(f"{folder}/losses.parquet")
+        ...     table, layout = read_table(f"{folder}/losses.parquet")
+        >>> table
+        LossTable(2 settings (threshold) x 2 examples; losses error)
     """
     if is_parquet(path) and is_saved_table(open_parquet(path)):
         if bounds or binary or where:
@@ -88,20 +100,30 @@ def from_long(
     frame = whole = with_example_key(frame, named.example_column)
     frame = filtered(frame, filters, [str(name) for term in terms for name in (*term.losses, term.given)])
     found = detect_layout(frame, terms, named)
-    must_be_known_beforehand(whole, filters, str(found.example_column), found.config_columns)
+    must_be_known_beforehand(whole, filters, str(found.example_column), found.config_columns, found.loss_columns)
     codes, examples = pd.factorize(frame[found.example_column])
     rows, setting_codes = _settings(frame, found.config_columns)
     place, has = _places(frame, found, setting_codes, codes, rows, examples)
     arrays = {name: _loss(frame, name, place, has.shape) for name in found.loss_columns}
     settings = frame.loc[:, list(found.config_columns)].iloc[rows].reset_index(drop=True)
     _, firsts = np.unique(codes, return_index=True)
+    has = where_known(arrays, has)
+    worst = None if has.all() else worst_outcomes(problem, arrays, bounds)
     kept, seen = complete_part(
-        where_known(arrays, has), lambda row: str({name: plain(settings[name].iloc[row]) for name in settings})
+        has, lambda row: str({name: plain(settings[name].iloc[row]) for name in settings}), worst
     )
-    settings, firsts = settings.iloc[kept], firsts[seen]
-    arrays = {name: _compact(name, array[np.ix_(kept, seen)], name in binary) for name, array in arrays.items()}
+    settings, firsts, part = settings.iloc[kept], firsts[seen], np.ix_(kept, seen)
+    if worst is not None:
+        arrays = {name: filled(array, has, worst[name]) for name, array in arrays.items()}
+    arrays = {name: _compact(name, array[part], name in binary) for name, array in arrays.items()}
     labels = {name: _group_values(frame, name, firsts, str(found.example_column)) for name in found.group_columns}
     return LossTable(settings, arrays, labels, bounds), found
+
+
+def _limited(problem: Problem | None, found: Layout) -> list[str]:
+    """The losses that limits speak of; what an example costs may well be known before."""
+    limited = {loss for limit in (problem.limits if problem else ()) for loss in limit.term.losses}
+    return [loss for loss in found.loss_columns if loss in limited]
 
 
 def read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:

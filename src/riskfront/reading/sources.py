@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from riskfront.errors import InvalidInputError
+from riskfront.errors import InvalidInputError, LeftOutWarning
 from riskfront.losses.table import LossTable
 from riskfront.losses.table_file import is_parquet, is_saved_table, open_parquet
+from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
 from riskfront.reading.column_roles import Layout
 from riskfront.reading.long_format import read_table, table_of
@@ -58,6 +61,44 @@ def clustered(table: LossTable, name: str, problem: Problem | None = None) -> Lo
     return made
 
 
+def as_unlabelled(data: Data, problem: Problem, table: LossTable) -> LossTable:
+    """Examples without labels, in the settings of a labelled table and with as many rows a cluster as it has: one."""
+    found = read_unlabelled(data, problem, table)
+    return found if table.clusters is None else clustered(found, table.clusters, proxies_of(problem))
+
+
+def read_unlabelled(
+    data: Data, problem: Problem, table: LossTable, layout: Layout | None = None, **options: Any
+) -> LossTable:
+    """The same, row by row. Of a long table in a file, the columns of the proxies, of their groups and their conditions, with
+    the bounds that the labelled table declares."""
+    if not isinstance(data, str | os.PathLike) or not is_long_file(data):
+        return _rows(data, None, None)
+    named, clusters = layout or Layout(), () if table.clusters is None else (table.clusters,)
+    named = replace(named, config_columns=tuple(table.config_names), group_columns=(*named.group_columns, *clusters))
+    wanted = proxies_of(problem)
+    bounds = {name: pair for name, pair in table.declared_bounds.items() if name in wanted.losses}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeftOutWarning)
+        try:
+            return read_table(data, wanted, layout=named, bounds=bounds, **options)[0]
+        except LeftOutWarning as gaps:
+            raise InvalidInputError(
+                f"unlabelled examples must have every proxy at every setting, as the labelled ones do. {gaps}"
+            ) from None
+
+
+def proxies_of(problem: Problem) -> Problem:
+    """What unlabelled examples must tell: the proxies of the limits, in their groups and under their conditions."""
+    limits = [limit for limit in problem.limits if limit.proxy is not None]
+    if not limits:
+        raise InvalidInputError(
+            "unlabelled examples help with limits that name a proxy, as 'error <= 0.05 proxy judge'; none does."
+        )
+    asked = dict.fromkeys(Limit(str(of.proxy), at_most=0.5, per=of.per, given=of.given) for of in limits)
+    return Problem(list(asked), minimize=[str(limits[0].proxy)])
+
+
 def _rows(data: Data, problem: Problem | None, bounds: Bounds | None, groups: tuple[str, ...] = ()) -> LossTable:
     if isinstance(data, LossTable):
         if bounds:
@@ -66,7 +107,7 @@ def _rows(data: Data, problem: Problem | None, bounds: Bounds | None, groups: tu
             )
         return data
     if isinstance(data, str | os.PathLike):
-        return read_table(data, problem, Layout(group_columns=groups), bounds=bounds)[0]
+        return read_table(data, problem, layout=Layout(group_columns=groups), bounds=bounds)[0]
     if isinstance(data, HoldsTable) and not isinstance(data, type):
         return table_of(data, bounds=bounds) if bounds else table_of(data)
     raise InvalidInputError(

@@ -16,12 +16,12 @@ from riskfront.losses.values import known, plain
 from riskfront.problems.problem import Problem
 from riskfront.reading.column_roles import Layout
 from riskfront.reading.example_keys import with_example_key
-from riskfront.reading.filters import Filter, filtered, parse_filters, refused
-from riskfront.reading.incomplete import complete_part
+from riskfront.reading.filters import Filter, filtered, parse_filters, refused, repeats
+from riskfront.reading.incomplete import complete_part, filled
 from riskfront.reading.long_format import read_frame
+from riskfront.reading.worst_outcomes import worst_outcomes
 
 _MISSING = "none"  # what an empty cell of a settings file means: the setting has no such value
-_MANY, _SAME = 8, 0.995  # settings from which on a correlation of this size is no accident
 
 
 def read_wide(
@@ -50,6 +50,16 @@ def read_wide(
         bounds: of the loss.
         binary: the loss, to declare it 0/1 although stored as decimal numbers.
         where: which examples and settings count, such as "subset == arc" or "bits <= 8".
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> wide = pd.DataFrame({"id": [7, 8, 9], "4 bit": [0.0, 1.0, 0.5], "8 bit": [1.0, 1.0, 0.5]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     wide.to_csv(f"{folder}/w.csv", index=False)
+        ...     table, layout = read_wide(f"{folder}/w.csv", example_column="id", loss="score")
+        >>> table
+        LossTable(2 settings (setting) x 3 examples; losses score)
     """
     described = settings if settings is None or isinstance(settings, pd.DataFrame) else read_frame(settings)
     options = {"group_columns": group_columns, "loss": loss, "bounds": bounds, "binary": binary, "where": where}
@@ -79,10 +89,14 @@ def from_wide(
     for group in groups:
         known(group, list(frame.columns), "column")
     about = _only_columns(frame, [example_column, *groups]) if settings is None else _described(frame, settings)
-    frame, about = _kept(frame, about, parse_filters(where))
+    frame, about = _kept(frame, about, parse_filters(where), name)
     columns = about.iloc[:, 0].tolist()
     values = _cells(frame, columns, name)
-    rows, examples = complete_part(~np.isnan(values), lambda row: f"'{columns[row]}'")
+    has = ~np.isnan(values)
+    worst = None if has.all() else worst_outcomes(problem, {name: values}, bounds)
+    rows, examples = complete_part(has, lambda row: f"'{columns[row]}'", worst)
+    if worst is not None:
+        values = filled(values, has, worst[name])
     cells = _declared(name, values[np.ix_(rows, examples)], frame[columns], binary)
     _not_computed_from(cells, about.iloc[rows], problem)
     labels = {group: frame[group].iloc[examples].reset_index(drop=True) for group in groups}
@@ -144,7 +158,9 @@ def _only_columns(frame: pd.DataFrame, taken: Sequence[str | None]) -> pd.DataFr
     return pd.DataFrame({"setting": names})
 
 
-def _kept(frame: pd.DataFrame, about: pd.DataFrame, filters: Sequence[Filter]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _kept(
+    frame: pd.DataFrame, about: pd.DataFrame, filters: Sequence[Filter], name: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The examples and the settings that a filter leaves: by columns of the settings file, or of the examples."""
     outcomes = about.iloc[:, 0].tolist()
     for condition in filters:
@@ -152,6 +168,12 @@ def _kept(frame: pd.DataFrame, about: pd.DataFrame, filters: Sequence[Filter]) -
             raise refused(condition.column)
     of_settings = [condition for condition in filters if condition.column in about.columns]
     of_examples = [condition for condition in filters if condition.column not in about.columns]
+    if filters:
+        cells = pd.DataFrame(_cells(frame, outcomes, name))
+        for condition in filters:
+            source, axis = (about, 1) if condition in of_settings else (frame, 0)
+            if condition.column in source and repeats(source[condition.column], cells.mean(axis=axis).to_numpy()):
+                raise refused(condition.column)
     kept = filtered(about, of_settings, ()).reset_index(drop=True)
     return filtered(frame, of_examples, outcomes).reset_index(drop=True), kept
 
@@ -183,12 +205,8 @@ def _declared(name: str, cells: FloatArray, frame: pd.DataFrame, binary: Sequenc
 
 def _not_computed_from(cells: Array, about: pd.DataFrame, problem: Problem | None) -> None:
     """An objective that repeats the mean outcome of each setting would let the testing examples choose what is tested."""
-    means = cells.mean(axis=1)
     for objective in problem.objectives if problem else ():
-        if len(about) < _MANY or objective.loss not in about or about[objective.loss].dtype.kind not in "iuf":
-            continue
-        values = about[objective.loss].to_numpy(dtype=np.float64)
-        if values.std() > 0 and means.std() > 0 and abs(np.corrcoef(values, means)[0, 1]) > _SAME:
+        if objective.loss in about and repeats(about[objective.loss], cells.mean(axis=1)):
             raise InvalidInputError(
                 f"an objective must not be computed from the outcomes that are tested; '{objective.loss}' follows the mean "
                 "outcome of every setting. Name the outcome itself as the objective."

@@ -14,6 +14,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.verdict import listed
 from riskfront.reporting import certificate_charts, chart_views, page_charts, page_values, sentences
+from riskfront.reporting.python_command import python_command
+from riskfront.reporting.unlabelled_words import unlabelled_words
 from riskfront.runtime.cache_folder import remembered
 from riskfront.runtime.files import write_text
 
@@ -32,6 +34,15 @@ def write_report(
         path: the HTML file to write.
         frontier: the result of ``riskfront.frontier``, to be drawn too.
         command: the command that repeats the certificate; by default the Python that does.
+
+    Examples:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> table = rf.LossTable([{"k": 0}], {"error": np.zeros((1, 200), bool), "cost": np.ones((1, 200))})
+        >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     rf.write_report(certificate, f"{folder}/report.html")
     """
     write_text(path, report_html(certificate, frontier=frontier, command=command))
 
@@ -66,6 +77,7 @@ def report_html(certificate: Certificate, *, frontier: pd.DataFrame | None = Non
         more_limits=more,
         what_holds=sentences.what_holds(certificate),
         near_misses=sentences.near_misses(certificate),
+        unlabelled=unlabelled_words(certificate),
         cloud=cloud,
         symbols=_symbols(cloud),
         zoomed=any(view.near != view.all for view in chart_views.of_tradeoff(cloud)),
@@ -77,7 +89,7 @@ def report_html(certificate: Certificate, *, frontier: pd.DataFrame | None = Non
         charts={name: chart["text"] for name, chart in charts.items()},
         axes={name: chart["axes"] for name, chart in charts.items()},
         facts=sentences.how_made(certificate),
-        command=command or sentences.python_command(certificate),
+        command=command or python_command(certificate),
         assumptions=sentences.assumptions(certificate),
         data=_json({"charts": charts, "mixture": mixture}),
         library=_library(),

@@ -60,6 +60,14 @@ def plot_tradeoff(
     Args:
         x: name of an objective or a limit; by default the first objective.
         y: the same; by default the first limit.
+
+    Examples:
+        >>> import riskfront as rf
+        >>> table = rf.LossTable([{"k": 0}, {"k": 1}], {"error": [[0] * 300, [1] * 300], "cost": [[2] * 300, [1] * 300]})
+        >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
+        >>> axes = plot_tradeoff(certificate)  # axes.figure.savefig("tradeoff.png")
+        >>> axes.get_xlabel()
+        'cost'
     """
     data = tradeoff_data(certificate)
     across, upwards = _measure(data, x, 0), _measure(data, y, _first_limit(data))
@@ -190,7 +198,12 @@ def plot_cost_curves(results: pd.DataFrame, column: str, *, ax: Axes | None = No
 
 
 def plot_sample_plan(plan: SamplePlan, *, ax: Axes | None = None) -> Axes:
-    """The chance of a certificate against the number of examples, with what was asked for."""
+    """The chance of a certificate against the number of examples, with what was asked for.
+
+    Examples:
+        >>> import riskfront as rf
+        >>> axes = plot_sample_plan(rf.plan_sample("error <= 0.05", 0.03))  # axes.figure.savefig("plan.png")
+    """
     axes = _axes(ax)
     axes.plot(plan.curve["examples"], plan.curve["chance"], **_style(0))
     axes.axhline(plan.chance, **_DASHED)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from contextlib import suppress
 from numbers import Real
 from typing import Any
 
 from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.verdict import confidence, listed
 from riskfront.losses.values import plain
-from riskfront.methods import make_method
 from riskfront.problems.limits import Limit
 from riskfront.problems.objectives import Objective
 from riskfront.problems.problem import Problem
+from riskfront.reporting.unlabelled_words import unlabelled_assumptions, unlabelled_fact
 
 #: how each method goes about it, in a sentence
 METHOD_IN_WORDS: Mapping[str, str] = {
@@ -29,6 +28,8 @@ METHOD_IN_WORDS: Mapping[str, str] = {
     "sgt": "Tested the grid of settings from its safest corner outwards; each success passes its share of delta on to its "
     "neighbours.",
     "fallback": "Shared delta over the values of the first setting, and tested a fixed sequence through the others.",
+    "ordered-knob": "Tested the values of one knob on all examples, from its declared safest end on, and stopped at the first "
+    "failure.",
     "bonferroni": "Tested every setting at delta divided by the number of settings.",
     "holm": "Tested every setting by Holm's procedure.",
     "alpha-constrained": "Picked the best setting that measures within the limits. No test was made.",
@@ -103,7 +104,16 @@ def objectives(certificate: Certificate) -> list[str]:
         return []
     best = certificate.chosen.iloc[0]
     parts = [f"a {objective_name(o)} of {number(best[o.name])}" for o in certificate.problem.objectives]
-    return [f"The chosen setting has {listed(parts)} as measured on the testing examples."]
+    return [f"The chosen setting has {listed(parts)} as measured on {_measured_on(certificate)}."]
+
+
+def _by_net(certificate: Certificate) -> bool:
+    """Whether the best setting was certified by the test of all settings on all examples."""
+    return bool(certificate) and certificate.chosen["arm"].iloc[0] == "net"
+
+
+def _measured_on(certificate: Certificate) -> str:
+    return "all examples" if _by_net(certificate) else "the testing examples"
 
 
 def near_misses(certificate: Certificate) -> list[str]:
@@ -111,7 +121,7 @@ def near_misses(certificate: Certificate) -> list[str]:
     if not certificate or not certificate.near_misses:
         return []
     found = certificate.near_misses[0]
-    setting = ", ".join(f"{name} = {setting_value(value)}" for name, value in found["setting"].items())
+    setting = ", ".join(f"{name} = {number(value)}" for name, value in found["setting"].items())
     best = certificate.chosen.iloc[0]
     gains = [f"{name} {number(value)} instead of {number(best[name])}" for name, value in found["objectives"].items()]
     group = f" in {found['group']}" if found["group"] is not None else ""
@@ -144,9 +154,14 @@ def what_holds(certificate: Certificate) -> str:
     """What the numbers next to a limit mean: what was measured, and what holds."""
     if not certificate.guaranteed:
         return "Measured on the testing examples the setting was picked by, so new examples may well be worse."
+    net = (
+        ", planning examples too: the test of all settings certified it, which rests on no plan"
+        if _by_net(certificate)
+        else ""
+    )
     return (
-        "Measured on the testing examples; a limit passes when its p-value is at most the share of delta it was tested at. "
-        "What holds on new examples is the limit itself, for all certified settings together."
+        f"Measured on {_measured_on(certificate)}{net}; a limit passes when its p-value is at most the share of delta it was "
+        "tested at. What holds on new examples is the limit itself, for all certified settings together."
     )
 
 
@@ -223,7 +238,8 @@ def assumptions(certificate: Certificate) -> list[str]:
         "the runs would certify any setting that breaks a limit. All runs count, also those that certify nothing, so it is not "
         "a share of the certificates issued. It holds for all certified settings together, so choosing among them is free."
     )
-    return [sure, *_ASSUMPTIONS, *_covered(certificate), *_bounded(certificate), *_of_targets(certificate)]
+    said = [sure, *_ASSUMPTIONS, *_covered(certificate), *_bounded(certificate), *_of_targets(certificate)]
+    return [*said, *unlabelled_assumptions(certificate)]
 
 
 def _of_targets(certificate: Certificate) -> list[str]:
@@ -275,30 +291,27 @@ def how_made(certificate: Certificate) -> dict[str, str]:
     )
     return {
         "Method": certificate.method + (f" ({options})" if options else ""),
-        "In words": METHOD_IN_WORDS.get(certificate.method, "A method of your own."),
+        "In words": METHOD_IN_WORDS.get(certificate.method, "A method of your own.") + _net_in_words(certificate),
         "Guarantee": "yes" if certificate.guaranteed else "NO",
         "Confidence": f"{100 * (1 - delta):g} % (delta = {delta:g})"
         if certificate.guaranteed
         else f"none (delta = {delta:g})",
         "p-value": listed([P_VALUE_IN_WORDS.get(name, name) for name in dict.fromkeys(p_values)]),
         "Split": split,
+        **unlabelled_fact(certificate),
         "Seed": "none: the parts were given" if certificate.seed is None else str(certificate.seed),
-        "SHA-256 of the data": certificate.data_sha256 or "not recorded: the parts were given",
+        "Digest of the data": certificate.data_sha256 or "not recorded: the parts were given",
         "riskfront version": certificate.version,
     }
 
 
-def python_command(certificate: Certificate) -> str:
-    """Python that makes this certificate again from its table."""
-    chosen: Any = certificate.method
-    with suppress(ValueError):  # a method of the user's own is known by its name only
-        chosen = make_method(certificate.method, **certificate.parameters)
-    objectives_named = any(objective.per or objective.given for objective in certificate.problem.objectives)
-    used = ["Limit", *(["Objective"] if objectives_named else []), "Problem"]
-    used += [type(chosen).__name__] if not isinstance(chosen, str) else []
-    if certificate.seed is None:
-        used, call = [*used, "certify"], f"certify({chosen!r}.plan(opt, problem), test, problem)"
-    else:
-        used, call = [*used, "calibrate"], f"calibrate(table, problem, method={chosen!r}, seed={certificate.seed})"
-    lines = [f"problem = {certificate.problem!r}", f"certificate = {call}"]
-    return "\n".join([f"from riskfront import {', '.join(sorted(used, key=str.lower))}", "", *lines])
+def _net_in_words(certificate: Certificate) -> str:
+    """What was done besides the plan."""
+    share = certificate.parameters.get("net") or 0
+    if not share:
+        return ""
+    delta = certificate.problem.delta
+    return (
+        f" All settings were tested on all examples as well (Holm's procedure), which had {number(share * delta)} of delta = "
+        f"{number(delta)}; the plan had the rest."
+    )

@@ -17,6 +17,7 @@ from riskfront.calibration.certificate import Certificate
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import plain
 from riskfront.reporting import sentences
+from riskfront.reporting.unlabelled_words import unlabelled_words
 
 WIDTH = 80
 _GAP = 3  # between columns
@@ -126,6 +127,8 @@ def show_certificate(console: Console, certificate: Certificate) -> None:
         console.print(*sentences.objectives(certificate), markup=False)
         for sentence in sentences.near_misses(certificate):
             console.print(f"\n{sentence}", style="dim", markup=False)
+    if words := unlabelled_words(certificate):
+        console.print("\n" + " ".join(words), markup=False)
     count, tested = int(certificate.path["certified"].sum()), len(certificate.path)
     done = f"tested settings certified by {certificate.method}"
     if not certificate.guaranteed:

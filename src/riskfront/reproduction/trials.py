@@ -25,7 +25,7 @@ def problem_of(experiment: Experiment, lineup: Lineup) -> Problem:
     minimize, maximize = (
         [Objective.parse(name) for name in names] for names in (experiment.minimize, experiment.maximize)
     )
-    return Problem(lineup.limits, minimize, maximize, experiment.delta)
+    return Problem(lineup.limits, minimize, maximize, delta=experiment.delta)
 
 
 def measure(

@@ -20,7 +20,12 @@ _EXACT = 2**53  # whole numbers up to here are floats too, which unit coordinate
 
 @dataclass(frozen=True, slots=True)
 class Float:
-    """Every real number in [low, high], spaced linearly or, with `log=True`, logarithmically."""
+    """Every real number in [low, high], spaced linearly or, with `log=True`, logarithmically.
+
+    Examples:
+        >>> list(Float(0.01, 1, log=True).grid(3))
+        [0.01, 0.1, 1.0]
+    """
 
     low: float
     high: float
@@ -66,7 +71,12 @@ class Float:
 
 @dataclass(frozen=True, slots=True)
 class Int:
-    """Every whole number from low to high, both included."""
+    """Every whole number from low to high, both included.
+
+    Examples:
+        >>> list(Int(1, 12).grid(4))
+        [1, 5, 8, 12]
+    """
 
     low: int
     high: int
@@ -117,7 +127,12 @@ class Int:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few options without an order: strings, numbers or booleans."""
+    """One of a few options without an order: strings, numbers or booleans.
+
+    Examples:
+        >>> Choice(["small", "large"]).size
+        2
+    """
 
     options: tuple[Scalar, ...]
 

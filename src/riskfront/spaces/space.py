@@ -40,7 +40,13 @@ _KINDS: dict[Any, type[Float] | type[Int] | type[Choice]] = {"float": Float, "in
 
 
 class Space:
-    """Named dimensions, in the order given. A setting ("config") is a dict with one value for each."""
+    """Named dimensions, in the order given. A setting ("config") is a dict with one value for each.
+
+    Examples:
+        >>> space = Space(threshold=Float(0, 1), model=Choice(["small", "large"]))
+        >>> space.grid(3)[:2]
+        [{'threshold': 0.0, 'model': 'small'}, {'threshold': 0.0, 'model': 'large'}]
+    """
 
     __slots__ = ("_dimensions",)
 

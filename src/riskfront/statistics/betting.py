@@ -49,13 +49,13 @@ def betting(
         block = slice(start, start + _ROWS)
         bets, rows, counts = losses, on[block], np.full(len(on[block]), n)
         if selected is not None:
-            bets, counts = _packed(losses[rows], np.broadcast_to(selected, losses.shape)[rows])
+            bets, counts = packed(losses[rows], np.broadcast_to(selected, losses.shape)[rows])
             rows = np.arange(len(rows))
         result[block] = np.exp(-_best_log_wealth(bets, rows, counts, against[block], aims[block]))
     return result
 
 
-def _packed(losses: Array, kept: BoolArray) -> tuple[Array, IntArray]:
+def packed(losses: Array, kept: BoolArray) -> tuple[Array, IntArray]:
     """The selected losses of each row first, in their order, (rows, longest); and how many each row has, (rows,)."""
     counts = kept.sum(axis=1)
     first = np.arange(int(counts.max(initial=0))) < counts[:, None]

@@ -66,6 +66,16 @@ class LossStore:
         task: what the store belongs to; it is made if it does not exist, and refused if it belongs to another task.
             Without it an existing store is opened for reading.
         storage_options: for fsspec.
+
+    Examples:
+        >>> import tempfile
+        >>> import riskfront as rf
+        >>> def losses(config, examples):
+        ...     return {"error": [x < config["level"] for x in examples]}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     table = rf.evaluate(losses, [0.1, 0.5, 0.9], [{"level": 0.3}, {"level": 0.6}], store=f"{folder}/run.zarr")
+        ...     LossStore(f"{folder}/run.zarr").configs
+        [{'level': 0.3}, {'level': 0.6}]
     """
 
     def __init__(

@@ -28,15 +28,17 @@ from riskfront.transformers.classifier import AdaptiveClassifier
 from riskfront.transformers.data.fresh import fresh_texts
 from riskfront.transformers.data.learnt import Learnt
 from riskfront.transformers.data.texts import LabelledTexts, TextParts, contents_learnt_from, read_texts, split_texts
+from riskfront.transformers.data.unlabelled import unlabelled_texts
 from riskfront.transformers.folder import encoder_of, must_be_free
 from riskfront.transformers.gain import FILE as GAIN
 from riskfront.transformers.gain import measure_gain
 from riskfront.transformers.learning.training import Trained, train
 from riskfront.transformers.plan import Grid, Plan
+from riskfront.transformers.pruning.disagreement import TraceWithUnlabelled, check_proxies, with_disagreement
 from riskfront.transformers.pruning.latency import Clock, clocks_of
 from riskfront.transformers.pruning.thresholds import Thresholds, make_thresholds
 from riskfront.transformers.pruning.trace import PruningTrace
-from riskfront.transformers.recomputing import TRACES, keep_examples
+from riskfront.transformers.recomputing import TRACES, UNLABELLED, keep_examples
 from riskfront.tuning.looks import look_once
 from riskfront.tuning.opt_test_parts import positions_of
 from riskfront.tuning.tuning import tune
@@ -61,6 +63,7 @@ def accelerate(
     out: str | os.PathLike[str],
     plan: Plan | None = None,
     *,
+    unlabelled: str | os.PathLike[str] | pd.DataFrame | Any = None,
     device: str | None = None,
     say: Callable[[str], None] = lambda line: None,
     progress: bool | None = None,
@@ -74,19 +77,24 @@ def accelerate(
         problem: limits and objectives on the columns of `PruningTrace`.
         out: the folder. Whatever was finished in it is not done again.
         plan: rows, training, thresholds, method and seed.
+        unlabelled: texts without labels, at least as many as calibration texts, in a file, a data frame or a data set: whether
+            a setting agrees with the full model on them sharpens the test of limits on the accuracy drop. They are traced at
+            every setting, as the calibration texts are.
         device: such as "cuda"; by default CUDA where there is one.
         say: told in a line what is done.
 
     The result's `certificate` may be empty: then no setting keeps the limits for sure, and `predict` refuses.
     """
     plan, folder = plan or Plan(), Path(out)
-    check_problem(problem, plan.grid)
+    check_problem(problem, plan.grid, unlabelled=unlabelled is not None)
     must_be_free(folder)
     parts = read_parts(data, plan)
     before = (declared(Learnt.load(encoder_of(model)), plan) or Learnt()).and_from(parts.train.contents)
     fresh_texts(parts, before, leave_out=plan.leave_out_repeats)  # said before hours of training, not after
+    if unlabelled is not None:
+        unlabelled_texts(unlabelled, parts, before, leave_out=plan.leave_out_repeats)
     trained = train_parts(model, parts, folder, plan, device=device, say=say, progress=progress)
-    return certify(trained, parts, problem, folder, plan, say=say, progress=progress)
+    return certify(trained, parts, problem, folder, plan, unlabelled=unlabelled, say=say, progress=progress)
 
 
 def train_parts(
@@ -132,6 +140,7 @@ def certify(
     folder: str | os.PathLike[str],
     plan: Plan | None = None,
     *,
+    unlabelled: str | os.PathLike[str] | pd.DataFrame | Any = None,
     say: Callable[[str], None] = lambda line: None,
     progress: bool | None = None,
 ) -> AdaptiveClassifier:
@@ -145,7 +154,14 @@ def certify(
     clocks = None
     if "latency" in problem.losses:
         clocks = clocks_of(trained.network, trained.max_length, plan.grid.precision, target / "traces")
-    trace = trace_of(trained, fresh.texts, target, plan, progress=progress, clocks=clocks)
+    own = trace_of(trained, fresh.texts, target, plan, progress=progress, clocks=clocks)
+    trace: PruningTrace | TraceWithUnlabelled = own
+    notes = fresh.notes
+    if unlabelled is not None:
+        problem = with_disagreement(problem)
+        others = unlabelled_texts(unlabelled, parts, trained.learnt, leave_out=plan.leave_out_repeats)
+        elsewhere = trace_of(trained, others.texts, target, plan, progress=progress)
+        trace, notes = TraceWithUnlabelled(own, elsewhere, plan.seed), (*notes, *others.notes)
     space = thresholds.space
     budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
     say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
@@ -165,14 +181,17 @@ def certify(
         progress=progress,
     )
     test = positions_of(trace.examples, trace.groups, make_method(plan.method).opt_fraction, plan.seed)[1]
-    certificate = replace(certificate, notes=fresh.notes, earlier_looks=earlier)
+    certificate = replace(certificate, notes=notes, earlier_looks=earlier)
+    if isinstance(trace, TraceWithUnlabelled):
+        certificate = replace(certificate, unlabelled={**trace.described, **(certificate.unlabelled or {})})
+        keep_examples(target, trace.elsewhere, plan.seed, UNLABELLED)
     certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
     found = replace(classifier_of(trained), certificate=certificate)
-    keep_examples(target, trace, plan.seed)
+    keep_examples(target, own, plan.seed)
     (target / GAIN).unlink(missing_ok=True)
     found.save_pretrained(target)
     if certificate:
-        measure_gain(found, trace, test).save(target)
+        measure_gain(found, own, test).save(target)
     return found
 
 
@@ -249,8 +268,12 @@ def trace_of(
     )
 
 
-def check_problem(problem: Problem, grid: Grid | None = None) -> None:
+def check_problem(problem: Problem, grid: Grid | None = None, *, unlabelled: bool = False) -> None:
     """Before hours of training: every name must be a column that a trace has."""
+    check_proxies(problem, unlabelled=unlabelled)
+    if unlabelled:
+        with_disagreement(problem)
+    problem = problem.with_limits([replace(limit, proxy=None) for limit in problem.limits])
     unknown = [name for name in problem.losses if name not in COLUMNS]
     if unknown:
         raise InvalidInputError(f"limits and objectives must be among {list(COLUMNS)}; got {unknown}.")

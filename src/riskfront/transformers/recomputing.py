@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,29 +23,31 @@ from riskfront.transformers.cascade.classifier import CascadeClassifier, class_o
 from riskfront.transformers.cascade.trace import CascadeTrace
 from riskfront.transformers.classifier import AdaptiveClassifier
 from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.pruning.disagreement import TraceWithUnlabelled
 from riskfront.transformers.pruning.latency import Clock, clocks_of
 from riskfront.transformers.pruning.trace import PruningTrace
 from riskfront.tuning.tuning import tune
 
 TRACES = "traces"
+UNLABELLED = f"{TRACES}/unlabelled.safetensors"
 FILE = f"{TRACES}/calibration.safetensors"  # not needed to answer: whoever deploys the folder may leave traces out
 
 
-def keep_examples(folder: str | os.PathLike[str], trace: PruningTrace, seed: int) -> None:
-    """Beside a certificate: the tokens and labels of the calibration texts, and the seed of their split."""
+def keep_examples(folder: str | os.PathLike[str], trace: PruningTrace, seed: int, name: str = FILE) -> None:
+    """Beside a certificate: tokens and labels of the calibration texts, or of unlabelled ones, and the seed of the split."""
     tokens = trace.tokens
     arrays = {"ids": np.concatenate(list(tokens.ids)), "lengths": tokens.lengths, "labels": np.asarray(trace.labels)}
-    for name, values in (("types", tokens.types), ("texts", tokens.texts)):
+    for part, values in (("types", tokens.types), ("texts", tokens.texts)):
         if values is not None:
-            arrays[name] = np.concatenate(list(values))
-    with written_whole(Path(folder) / FILE) as path:
+            arrays[part] = np.concatenate(list(values))
+    with written_whole(Path(folder) / name) as path:
         save_file(arrays, path, metadata={"seed": str(seed), "padding": str(tokens.padding)})
 
 
 def recompute(certificate: Certificate, folder: str | os.PathLike[str]) -> Certificate:
     """What `accelerate` would certify now, of the settings that were searched then. Passes that the folder lacks are made."""
     configs, source = certificate.searched or [], Path(folder)
-    trace: PruningTrace | CascadeTrace
+    trace: PruningTrace | CascadeTrace | TraceWithUnlabelled
     trace, seed = _cascade_trace(source) if (source / CASCADE).is_file() else _single_trace(certificate, source)
     again = tune(
         trace.losses,
@@ -60,16 +63,22 @@ def recompute(certificate: Certificate, folder: str | os.PathLike[str]) -> Certi
         method=make_method(certificate.method, **certificate.parameters),
         progress=False,
     )
+    if isinstance(trace, TraceWithUnlabelled):
+        again = replace(again, unlabelled={**trace.described, **(again.unlabelled or {})})
     return choose(again, certificate.choice)
 
 
-def _single_trace(certificate: Certificate, folder: Path) -> tuple[PruningTrace, int]:
+def _single_trace(certificate: Certificate, folder: Path) -> tuple[PruningTrace | TraceWithUnlabelled, int]:
     """Of one network, with the clocks as they were measured then, where the folder keeps them."""
     found, clocks = AdaptiveClassifier.from_pretrained(folder), None
     if "latency" in certificate.problem.losses:
         precisions = sorted({str(config.get("precision", "float32")) for config in certificate.searched or []})
         clocks = clocks_of(found.network, found.max_length, precisions, folder / TRACES)
-    return _trace(found, folder, clocks)
+    trace, seed = _trace(found, folder, clocks)
+    if certificate.unlabelled is None:
+        return trace, seed
+    elsewhere, _ = _trace(found, folder, None, UNLABELLED)
+    return TraceWithUnlabelled(trace, elsewhere, seed), seed
 
 
 def _cascade_trace(folder: Path) -> tuple[CascadeTrace, int]:
@@ -80,19 +89,19 @@ def _cascade_trace(folder: Path) -> tuple[CascadeTrace, int]:
 
 
 def _trace(
-    found: AdaptiveClassifier, folder: Path, clocks: Mapping[str, Clock] | None = None
+    found: AdaptiveClassifier, folder: Path, clocks: Mapping[str, Clock] | None = None, name: str = FILE
 ) -> tuple[PruningTrace, int]:
     try:
-        with safe_open(folder / FILE, "numpy") as file:
+        with safe_open(folder / name, "numpy") as file:
             about = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            arrays = {part: file.get_tensor(part) for part in file.keys()}  # noqa: SIM118 - no mapping
         seed, padding = int(about["seed"]), int(about["padding"])
         ends = np.cumsum(arrays["lengths"])[:-1]
         types, texts = (np.split(arrays[n], ends) if n in arrays else None for n in ("types", "texts"))
         tokens = Tokens(np.split(arrays["ids"], ends), types, padding, texts)
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise StoreError(
-            f"'{folder}' must hold the examples of its certificate; {FILE} cannot be read ({error}). An earlier version kept "
+            f"'{folder}' must hold the examples of its certificate; {name} cannot be read ({error}). An earlier version kept "
             "none: certify again."
         ) from error
     trace = PruningTrace(

@@ -96,6 +96,16 @@ def tune(
 
     On testing examples only settings of the plan are evaluated, in testing order, and a fixed sequence stops paying at its
     first failure, at most one batch of ``n_jobs`` settings late. Search never sees anything of the testing examples.
+
+    Examples:
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> def losses(config, examples):
+        ...     return {"error": examples < config["level"], "cost": np.full(len(examples), 1 - config["level"])}
+        >>> space = rf.Space(level=rf.Choice([0.02, 0.05, 0.1, 0.2]))
+        >>> problem = rf.Problem("error <= 0.1", minimize="cost")
+        >>> rf.tune(losses, np.random.default_rng(0).random(1000), space, problem, search="grid").config
+        {'level': 0.05}
     """
     planner = make_method(method)
     _check(examples, groups, space, problem, planner, bounds or {})
@@ -162,16 +172,29 @@ def _looks_before(
     """Earlier questions to the testing examples; this one is written down before it is asked."""
     said = f"{plan.opt.n_configs} settings searched"
     look = Look.of(problem, plan.method.name, parameters(plan.method), decided_by=plan.configs(), said=said)
-    if record is not None:
-        earlier = look_once(record, task().identity, look, call, configs, again=again)
-        if not earlier and not again:
-            _refuse_unplanned(parts.test.rows, plan)
-        return earlier
+    elsewhere = _asked_elsewhere(look, task)
+    if record is None:
+        return elsewhere
+    earlier = look_once(record, task().identity, look, call, configs, again=again)
+    if not earlier and not again:
+        _refuse_unplanned(parts.test.rows, plan)
+    recorded = {_with_split(seen, task().identity).question for seen in earlier}
+    return (*earlier, *(seen for seen in elsewhere if seen.question not in recorded))
+
+
+def _asked_elsewhere(look: Look, task: Callable[[], Task]) -> tuple[Look, ...]:
+    """What this process asked of the same examples before, in whatever store, with whatever seed or space."""
     try:
-        identity = json.dumps(dict(task().identity), sort_keys=True)
+        identity = task().identity
     except InvalidInputError:  # a task whose content cannot be read can only be recorded in a store
         return ()
-    return ASKED.before(identity, look)
+    same = json.dumps({name: identity[name] for name in ("examples", "groups")}, sort_keys=True)
+    return ASKED.before(same, _with_split(look, identity))
+
+
+def _with_split(look: Look, identity: Mapping[str, str]) -> Look:
+    """Another seed puts the same question to other testing examples, of which some are the same."""
+    return replace(look, question=f"{look.question} {identity['split'][:16]}")
 
 
 def _refuse_unplanned(tested: RowsOf, plan: Plan) -> None:

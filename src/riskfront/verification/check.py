@@ -10,9 +10,10 @@ import pandas as pd
 
 from riskfront.arrays import FloatArray, IntArray
 from riskfront.calibration.certificate import Certificate
+from riskfront.calibration.made_of import known_examples
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence, LimitTest
-from riskfront.losses.contents import content_digests, laid_out, own_order
+from riskfront.losses.contents import content_digests, laid_out, own_order, refuse_repeats
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import is_number, plain
 from riskfront.problems.problem import Problem
@@ -63,6 +64,16 @@ def check(certificate: Certificate, data: Data, *, delta: float | None = None) -
         certificate: whose setting is checked.
         data: outcomes of at least this setting (and of the references that its limits compare with) on new examples.
         delta: the probability with which the check may be wrong; that of the certificate without it.
+
+    Examples:
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> def month(seed, risks):
+        ...     error = np.random.default_rng(seed).random((2, 1000)) < np.array(risks)[:, None]
+        ...     return rf.LossTable([{"model": "a"}, {"model": "b"}], {"error": error, "cost": [[2] * 1000, [1] * 1000]})
+        >>> certificate = rf.calibrate(month(0, [0.02, 0.05]), rf.Problem("error <= 0.1", minimize="cost"))
+        >>> rf.check(certificate, month(1, [0.02, 0.2])).says
+        'broken'
     """
     level = certificate.problem.delta if delta is None else delta
     if not is_number(level) or not 0 < level < 1:
@@ -74,7 +85,13 @@ def check(certificate: Certificate, data: Data, *, delta: float | None = None) -
             "a check needs new examples; these are the very data the certificate was made of. To recompute it, use verify."
         )
     problem.check(table)
+    refuse_repeats(table)
     row = _row_of(certificate.config, table)
+    if known := known_examples(certificate, table, row):
+        raise InvalidInputError(
+            f"a check needs new examples; about {min(known, table.n_examples):,} of these {table.n_examples:,} are among those "
+            "the certificate was made of, by what the setting lost on them. Leave them out; to recompute it, use verify."
+        )
     references = [table.reference(limit.drop_from) for limit in problem.limits if limit.drop_from is not None]
     rows = np.array(list(dict.fromkeys([row, *references])), dtype=np.int64)
     # bets must not depend on the order in which examples came
@@ -89,12 +106,13 @@ def check(certificate: Certificate, data: Data, *, delta: float | None = None) -
 
 
 def _at(certificate: Certificate, delta: float) -> Problem:
-    """The same problem with another delta, at which bets are tuned, and with the thresholds that were chosen then."""
+    """The same problem with another delta, at which bets are tuned, and with the thresholds that were chosen then. New
+    examples are judged by their labels alone."""
     problem, chosen = certificate.problem, certificate.thresholds
-    limits = [replace(limit, threshold=chosen.get(str(limit), limit.threshold)) for limit in problem.limits]
+    limits = [replace(limit, threshold=chosen.get(str(limit), limit.threshold), proxy=None) for limit in problem.limits]
     small = [objective for objective in problem.objectives if not objective.maximize]
     large = [objective for objective in problem.objectives if objective.maximize]
-    return Problem(limits, small, large, delta)
+    return Problem(limits, small, large, delta=delta)
 
 
 def _judged(test: LimitTest, table: LossTable, delta: float, several: int) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from riskfront.evaluation.outcome import Outcome
 from riskfront.identity.array_digest import BLAKE3
 from riskfront.losses.table import LossTable
 from riskfront.methods import completed, make_again
-from riskfront.reading.sources import Data, as_table, clustered, is_long_file, is_store
+from riskfront.reading.sources import Data, as_table, as_unlabelled, clustered, is_long_file, is_store
 from riskfront.runtime.progress import ProgressBar
 from riskfront.spaces.space import Config
 from riskfront.stores.store import LossStore
@@ -28,13 +28,27 @@ from riskfront.version import __version__
 _NOT_COMPARED = ("version", "source", "earlier_looks", "verdict", "notes")
 
 
-def verify(certificate: Certificate, data: Data | tuple[LossTable, LossTable]) -> list[str]:
+def verify(
+    certificate: Certificate, data: Data | tuple[LossTable, LossTable], *, unlabelled: Data | None = None
+) -> list[str]:
     """Recompute a certificate from the data, all of them; what does not match, in words. Empty: it matches.
 
     Args:
         certificate: made by ``calibrate``, by ``certify``, or by ``tune`` with a store.
         data: what ``calibrate`` had: a table, a store of ``evaluate``, or the path of either; the path or URL of the store of
             ``tune``; or the two tables of ``certify``, (opt, test). Settings that a store got since are left out.
+        unlabelled: the unlabelled examples that ``calibrate`` had, if any.
+
+    Examples:
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> error = np.random.default_rng(0).random((2, 500)) < 0.05
+        >>> table = rf.LossTable([{"k": 0}, {"k": 1}], {"error": error, "cost": np.array([[2.0], [1.0]]) + 0 * error})
+        >>> certificate = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
+        >>> rf.verify(certificate, table)
+        []
+        >>> rf.verify(certificate, table.subset(range(499)))  # doctest: +ELLIPSIS
+        ['the data differ: ...']
     """
     if isinstance(data, tuple):
         again = _certified_again(certificate, *data)
@@ -52,8 +66,11 @@ def verify(certificate: Certificate, data: Data | tuple[LossTable, LossTable]) -
         if not table.has_fingerprint(certificate.data_sha256):
             own = table.fingerprint if certificate.data_sha256.startswith(BLAKE3) else table.sha256
             return [f"the data differ: their digest is {own[:23]}... instead of {certificate.data_sha256[:23]}..."]
+        others = _unlabelled_then(certificate, unlabelled, table)
+        if others is not None and not others.has_fingerprint((certificate.unlabelled or {})["sha256"]):
+            return ["the unlabelled examples differ from those that the certificate was made with"]
         method = make_again(certificate.method, certificate.parameters)
-        again = split_and_test(table, certificate.problem, method, certificate.seed, certificate.split_by)
+        again = split_and_test(table, certificate.problem, method, certificate.seed, certificate.split_by, others)
         again = replace(again, data_sha256=certificate.data_sha256)  # the same data by another kind of digest, perhaps
     return differences(choose(again, certificate.choice), certificate)
 
@@ -73,8 +90,14 @@ def _numbers(one: Certificate, claimed: Certificate) -> dict[str, Any]:
         said["diagnosis"] = {name: value for name, value in said["diagnosis"].items() if name != "message"}
     if claimed.measured["p_value"].isna().all():
         said["measured"] = {name: value for name, value in said["measured"].items() if name != "p_value"}
+    if claimed.unlabelled is None:
+        said.pop("unlabelled")
     if claimed.near_misses is None:
         said.pop("near_misses")
+    if claimed.seed is None:  # of tune or certify: the split is in the data
+        said.pop("split_by")
+    if not claimed.made_of:  # of an earlier version
+        said.pop("made_of")
     if not claimed and not claimed.groups:
         said.pop("groups")
     return said
@@ -96,6 +119,20 @@ def _table_then(certificate: Certificate, data: Data) -> LossTable:
         return as_table(data, certificate.problem, bounds, certificate.clusters)
     table = store.table(certificate.searched, bounds=_bounds(certificate))
     return table if certificate.clusters is None else clustered(table, certificate.clusters, certificate.problem)
+
+
+def _unlabelled_then(certificate: Certificate, data: Data | None, table: LossTable) -> LossTable | None:
+    """The unlabelled examples, where the certificate was made with some."""
+    if certificate.unlabelled is None:
+        if data is not None:
+            raise InvalidInputError("this certificate was made without unlabelled examples; verify it without any.")
+        return None
+    if data is None:
+        raise InvalidInputError(
+            f"this certificate was made with {certificate.unlabelled['examples']:,} unlabelled examples; give them too: "
+            "verify(certificate, table, unlabelled=...), or --unlabelled FILE."
+        )
+    return as_unlabelled(data, certificate.problem, table)
 
 
 def _bounds(certificate: Certificate) -> dict[str, tuple[float, float]]:

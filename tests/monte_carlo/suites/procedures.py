@@ -84,6 +84,27 @@ def borders(trial: int, m: int = 230) -> bool:
     )
 
 
+_KNOB_N = sharp_size(ALPHA, DELTA, 200)
+FROM_LOW = rf.OrderedKnob(safest={"a": "low"})
+
+
+def ordered_knob(trial: int, m: int = 60) -> bool:
+    """Every value of the knob is null, at both ends: the declared end is certified with probability delta, and no more."""
+    loss = nulls(np.random.default_rng([11, trial]), m, _KNOB_N)
+    found = rf.calibrate(table_of(loss, settings(m)), PROBLEM, method=FROM_LOW, seed=trial)
+    return false_settings(found, np.ones(m, dtype=bool))
+
+
+def ordered_knob_bets(trial: int, m: int = 40, n: int = 400) -> bool:
+    """Bets along a knob whose risk does not rise: ten values that hold, ten nulls, ten that hold, ten nulls."""
+    rng = np.random.default_rng([12, trial])
+    broken = np.arange(m) // 10 % 2 == 1
+    severe = np.where(broken, ALPHA + HAIR, 0.01)[:, None] / 0.8  # losses of .8, a mean of .1 where they are null
+    loss = np.where(rng.random((m, n), dtype=np.float32) < severe, 0.8, 0.0)
+    found = rf.calibrate(table_of(loss, settings(m)), PROBLEM, method=FROM_LOW, seed=trial)
+    return false_settings(found, broken)
+
+
 # ---------------------------------------------------------------- all settings at once
 
 _ALL_N = sharp_size(ALPHA, [DELTA / 300, 2 * DELTA / 300], 200)
@@ -177,10 +198,49 @@ def sharp_sequence(numbers: range) -> int:
     return int(found["any_violated"].sum())
 
 
+# ---------------------------------------------------------------- planning on smoothed risks, and the net
+
+
+_SMOOTH_N = sharp_size(ALPHA, DELTA, 200, 0.3)
+
+
+def smooth_grid(trial: int, side: int = 12) -> bool:
+    """Risks rise along both axes from a hair above the limit: there is much to smooth, and every setting is null."""
+    rng = np.random.default_rng([11, trial])
+    steps = np.indices((side, side)).sum(axis=0).ravel()
+    risk = ALPHA + HAIR + 0.3 * np.maximum(steps - 10, 0) / side
+    loss = rng.random((side * side, _SMOOTH_N), dtype=np.float32) < risk[:, None]
+    method = rf.ParetoTesting(opt_fraction=0.3, net=0.0)
+    return false_settings(
+        rf.calibrate(table_of(loss, settings(side, side)), PROBLEM, method=method, seed=trial),
+        np.ones((side, side), dtype=bool),
+    )
+
+
+_NETTED = 60
+_NET_N = sharp_size(ALPHA, DELTA / 2 / _NETTED, 1500)
+
+
+def path_and_net(numbers: range) -> int:
+    """All are null, and delta is halved between the path and the net: together they certify one with probability delta."""
+    problem = rf.Problem([rf.Limit("loss", at_most=ALPHA - HAIR)], minimize=["cost"], delta=DELTA)
+    found = rf.experiment.run(
+        _population(_NETTED),
+        problem,
+        methods=[rf.ParetoTesting(opt_fraction=0.3, net=0.5)],
+        trials=len(numbers),
+        calibration=_NET_N,
+        seed=20 + numbers.start,
+    )
+    return int(found["any_violated"].sum())
+
+
 SUITES = [
     Suite("calibrate: sequence of nulls", one_by_one(sequence_of_nulls), 1600),
     Suite("calibrate: default method", one_by_one(default_method), 800),
     Suite("calibrate: borders of chunks", one_by_one(borders), 400),
+    Suite("calibrate: ordered knob", one_by_one(ordered_knob), 2400),
+    Suite("calibrate: ordered knob, bets", one_by_one(ordered_knob_bets), 2000),
     Suite("calibrate: bonferroni", one_by_one(bonferroni), 800),
     Suite("calibrate: holm", one_by_one(holm), 1600),
     Suite("calibrate: wide graph", one_by_one(wide_graph), 600),
@@ -188,4 +248,6 @@ SUITES = [
     Suite("calibrate: learned corner", one_by_one(learned_corner), 800),
     Suite("calibrate: fallback", one_by_one(fallback), 600),
     Suite("experiment.run: sharp", sharp_sequence, 12_000),
+    Suite("calibrate: smooth grid of nulls", one_by_one(smooth_grid), 2_000),
+    Suite("experiment.run: path and net", path_and_net, 8_000),
 ]

@@ -1,4 +1,4 @@
-"""One column made of several: what a ratio, a weighted mean or a mean of worst cases is tested on."""
+"""One column made of several: what a ratio, a weighted mean or a mean of worst cases is tested on, and a proxy planned with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from riskfront.losses.sums import Term, Totals
 
 
 def combined(term: Term, values: Array, column: Callable[[str], Array], weights: FloatArray | None) -> Array:
-    """(rows, examples): w (L - at D), or max(L - threshold, 0) (for the lower tail, max(threshold - L, 0)).
+    """(rows, examples): w (L - at D), or max(L - threshold, 0) (for the lower tail, max(threshold - L, 0)), or, with a proxy,
+    L - strength (proxy - mean proxy of the example's own batch).
 
     Args:
         values: (rows, examples), the loss L itself.
@@ -23,6 +24,8 @@ def combined(term: Term, values: Array, column: Callable[[str], Array], weights:
     made = values.astype(np.float64)
     if term.beyond is not None:
         return np.maximum(term.beyond - made if term.lower else made - term.beyond, 0.0)
+    if term.proxy is not None:
+        return made - term.strength * (column(term.proxy[0]).astype(np.float64) - column(term.proxy[1]))
     if term.over:
         for name, factor in term.over if term.at else ():
             made -= term.at * factor * column(name)

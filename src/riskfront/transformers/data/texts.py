@@ -155,7 +155,7 @@ def labelled_texts(frame: pd.DataFrame) -> LabelledTexts:
     """The columns text, or text_a and text_b, and label, checked."""
     if "label" not in frame.columns:
         raise InvalidInputError(f"data must have a column 'label'; the columns are {list(frame.columns)}.")
-    first, second = _one_or_two(frame)
+    first, second = one_or_two(frame)
     classes, labels = _labels(frame["label"])
     return LabelledTexts(first, second, labels, classes)
 
@@ -166,10 +166,11 @@ def contents_learnt_from(source: str | os.PathLike[str] | pd.DataFrame) -> list[
     if "split" in frame.columns:
         marked = frame["split"].astype(str).str.lower().isin(TRAIN)
         frame = frame[marked] if marked.any() else frame
-    return digests(*_one_or_two(frame))
+    return digests(*one_or_two(frame))
 
 
-def _one_or_two(frame: pd.DataFrame) -> tuple[list[str], list[str] | None]:
+def one_or_two(frame: pd.DataFrame) -> tuple[list[str], list[str] | None]:
+    """The texts of a frame, or the first and the second of each pair, checked."""
     pair = {"text_a", "text_b"} <= set(frame.columns)
     if not pair and "text" not in frame.columns:
         raise InvalidInputError(

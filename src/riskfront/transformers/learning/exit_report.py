@@ -1,4 +1,4 @@
-"""What each exit answers, beside the full model and beside always answering the most frequent class."""
+"""What each exit answers, beside the full model, the most frequent class, and a linear classifier on what the exit reads."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class ExitReport:
         full: accuracy of the full model.
         majority: share of the most frequent class.
         n: examples.
+        probe: accuracy of a linear classifier on what each exit reads; empty where none was trained.
     """
 
     first: int
@@ -32,6 +33,7 @@ class ExitReport:
     full: float
     majority: float
     n: int
+    probe: tuple[float, ...] = ()
 
     @property
     def dead(self) -> list[int]:
@@ -44,22 +46,41 @@ class ExitReport:
         margin = math.sqrt(self.majority * (1 - self.majority) / self.n)
         return [self.first + k for k, found in enumerate(self.accuracy) if found <= self.majority + margin]
 
+    @property
+    def behind(self) -> list[int]:
+        """Depths whose exit is clearly worse than a linear classifier on the same inputs: by two standard errors."""
+        pairs = zip(self.accuracy, self.probe, strict=True) if self.probe and self.n >= 50 else ()
+        return [
+            self.first + k
+            for k, (own, probe) in enumerate(pairs)
+            if own < probe - 2 * math.sqrt((own * (1 - own) + probe * (1 - probe)) / self.n)
+        ]
+
     def __str__(self) -> str:
         found = " ".join(f"{_short(value)}" for value in self.accuracy)
         place = "before the first layer and after each" if self.first == 0 else "after each layer"
+        linear = f"; a linear classifier there {' '.join(map(_short, self.probe))}" if self.probe else ""
         return (
-            f"exits are right, {place}: {found}; the full model {_short(self.full)}, the most frequent class "
+            f"exits are right, {place}: {found}{linear}; the full model {_short(self.full)}, the most frequent class "
             f"{_short(self.majority)} ({self.n:,} validation texts)"
         )
 
     def warning(self) -> str | None:
-        if not self.dead:
-            return None
-        return (
-            f"{len(self.dead)} of {len(self.accuracy)} exits answer no better than the most frequent class "
-            f"({_short(self.majority)}): those after {_listed(self.dead)} layers. Nothing can leave there safely; more rows, "
-            "exits='pooled' or a weight on early layers may help."
-        )
+        """What is wrong with some exits; None if nothing is."""
+        said = []
+        if self.dead:
+            said.append(
+                f"{len(self.dead)} of {len(self.accuracy)} exits answer no better than the most frequent class "
+                f"({_short(self.majority)}): those after {_listed(self.dead)} layers. Nothing can leave there safely; more "
+                "rows, exits='pooled' or a weight on early layers may help."
+            )
+        if self.behind:
+            said.append(
+                f"{len(self.behind)} of {len(self.accuracy)} exits answer worse than a linear classifier on what they read: "
+                f"those after {_listed(self.behind)} layers. They have not learnt what is there: train them for "
+                "more epochs (--exit-epochs, HeadTraining)."
+            )
+        return " ".join(said) or None
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
@@ -67,7 +88,7 @@ class ExitReport:
     @classmethod
     def load(cls, path: Path) -> ExitReport:
         values = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**values | {"accuracy": tuple(values["accuracy"])})
+        return cls(**values | {name: tuple(values.get(name, ())) for name in ("accuracy", "probe")})
 
 
 @torch.inference_mode()

@@ -149,15 +149,42 @@ def train_exit_heads(
     progress: bool | None = None,
 ) -> ExitHeads:
     """One pass through the encoder for what exits read, then `fit_exit_heads`."""
+    seen, held = read_for_exits(backbone, layout, train, validation, how, seed=seed, progress=progress)
+    return new_exit_heads(backbone, layout, seen, held, how, seed=seed, progress=progress)
+
+
+def read_for_exits(
+    backbone: Backbone,
+    layout: Layout,
+    train: tuple[Tokens, IntArray],
+    validation: tuple[Tokens, IntArray],
+    how: HeadTraining,
+    *,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """What exits read, (examples, depths, parts x width), and labels: of training and of validation examples."""
     chosen = rows_to_read(len(train[0]), how, seed)
     train = (train[0].take(chosen), train[1][chosen])
     with ProgressBar("reading for exit heads", len(train[0]) + len(validation[0]), shown=progress) as bar:
         seen, held = (exit_features(backbone, layout, part[0], how.batch_size, bar) for part in (train, validation))
     targets, held_targets = (torch.tensor(part[1], device=backbone.device) for part in (train, validation))
+    return (seen, targets), (held, held_targets)
+
+
+def new_exit_heads(
+    backbone: Backbone,
+    layout: Layout,
+    train: tuple[Tensor, Tensor],
+    validation: tuple[Tensor, Tensor],
+    how: HeadTraining,
+    *,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> ExitHeads:
+    """Exit heads for what was read."""
     heads = _new(ExitHeads, layout, backbone.n_layers, backbone.width, backbone.n_classes, seed=seed)
-    fit_exit_heads(
-        heads.to(backbone.device), layout, (seen, targets), (held, held_targets), how, seed=seed, progress=progress
-    )
+    fit_exit_heads(heads.to(backbone.device), layout, train, validation, how, seed=seed, progress=progress)
     return heads
 
 

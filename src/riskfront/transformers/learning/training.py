@@ -6,7 +6,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,15 @@ from riskfront.transformers.exits.pooling import check_kind
 from riskfront.transformers.folder import encoder_of
 from riskfront.transformers.learning.exit_report import ExitReport, report_exits
 from riskfront.transformers.learning.fine_tuning import FineTuning, fine_tune
-from riskfront.transformers.learning.head_training import HeadTraining, train_exit_heads, train_token_predictors
+from riskfront.transformers.learning.head_training import (
+    HeadTraining,
+    new_exit_heads,
+    read_for_exits,
+    train_token_predictors,
+)
 from riskfront.transformers.learning.importance import head_importance
 from riskfront.transformers.learning.own_trainer import LabelledRows, MakeTrainer, identity, train_with
+from riskfront.transformers.learning.probes import probe_accuracy
 from riskfront.transformers.learning.steps import Steps
 from riskfront.transformers.pruning.network import Network
 
@@ -156,18 +162,13 @@ def train(
     )
 
     def exits_trained(path: Path) -> None:
-        found = train_exit_heads(
-            backbone,
-            layout,
-            (seen, training.labels),
-            (held, validation.labels),
-            how.heads,
-            seed=how.seed,
-            progress=progress,
-        )
+        learnt, checked = (seen, training.labels), (held, validation.labels)
+        read = read_for_exits(backbone, layout, learnt, checked, how.heads, seed=how.seed, progress=progress)
+        found = new_exit_heads(backbone, layout, *read, how.heads, seed=how.seed, progress=progress)
         save_file(found.state_dict(), path / "exit_heads.safetensors")
         unpruned = Network(backbone, scores, found, TokenPredictors(layout, backbone.n_layers, backbone.width), layout)
-        report_exits(unpruned, held, validation.labels).save(path / "exits.json")
+        report = report_exits(unpruned, held, validation.labels)
+        replace(report, probe=probe_accuracy(*read)).save(path / "exits.json")
 
     exits, report = steps.run(
         "3-exit-heads",

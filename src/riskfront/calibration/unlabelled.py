@@ -1,0 +1,61 @@
+"""Unlabelled examples in a calibration: where the limits ask for them, and what a certificate says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from riskfront.errors import InvalidInputError
+from riskfront.evidence.powered import Moments
+from riskfront.losses.derived.unlabelled import ProxyMeans, with_batch_means
+from riskfront.losses.table import LossTable
+from riskfront.methods import Plan
+from riskfront.problems.limits import Limit
+from riskfront.problems.problem import Problem
+from riskfront.problems.proxies import columns_of
+
+
+def with_unlabelled(
+    table: LossTable, problem: Problem, unlabelled: LossTable, seed: int
+) -> tuple[LossTable, dict[str, Any]]:
+    """The labelled table with the column that each limit with a proxy needs, and which unlabelled examples it came from."""
+    wanted: dict[str, ProxyMeans] = {}
+    for limit in _with_proxies(problem):
+        proxy, name = columns_of(limit)
+        wanted[name] = ProxyMeans(name, proxy, limit.per, limit.given)
+    joined, used = with_batch_means(table, unlabelled, list(wanted.values()), seed)
+    return joined, {"examples": unlabelled.n_examples, "used": used, "sha256": unlabelled.fingerprint}
+
+
+def _with_proxies(problem: Problem) -> list[Limit]:
+    found = [limit for limit in problem.limits if limit.proxy is not None]
+    if not found:
+        raise InvalidInputError(
+            "unlabelled examples help with limits that name a proxy; none does. Name a loss that is known without labels: "
+            "Limit('error', at_most=0.05, proxy='judge'), or 'error <= 0.05 proxy judge'."
+        )
+    return found
+
+
+def what_proxies_brought(plan: Plan, problem: Problem, best: Callable[[], int | None]) -> Mapping[str, Any] | None:
+    """For each limit with a proxy what it was worth on planning examples; None without such a limit.
+
+    Args:
+        best: the row of the best setting that was certified; without one, the first that was planned is looked at.
+    """
+    limits = [limit for limit in problem.limits if limit.proxy is not None]
+    if not limits:
+        return None
+    row = best()
+    if row is None and len(plan):
+        row = int(plan.rows[0])
+    known = plan.opt.n_examples > 0 and row is not None
+    left = [Moments.of(limit, plan.opt, np.array([row])).variance_left if known else None for limit in limits]
+    return {
+        "limits": [
+            {"limit": str(limit), "proxy": limit.proxy, "variance_left": share}
+            for limit, share in zip(limits, left, strict=True)
+        ]
+    }

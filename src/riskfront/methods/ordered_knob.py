@@ -1,0 +1,78 @@
+"""One knob whose safest end is known, such as a threshold: a plan that needs no planning examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from riskfront.arrays import FloatArray
+from riskfront.errors import InvalidInputError
+from riskfront.losses.table import LossTable
+from riskfront.losses.values import known
+from riskfront.methods.plan import Plan
+from riskfront.problems.problem import Problem
+from riskfront.statistics.procedures import FixedSequence
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedKnob:
+    """Every value of one knob, from its safest end on, until the first failure; all examples test.
+
+    The order is declared and not learned, so the guarantee holds whatever the losses do along the knob. If risk does not rise
+    along it, testing ends early and certifies less.
+
+    Args:
+        safest: the knob and its safest end, such as {"threshold": "high"} or {"threshold": "low"}. The values of the knob are
+            numbers, one setting each. Know it beforehand: an end that was read off the tested examples is no guarantee.
+    """
+
+    safest: Mapping[str, str] | None = None
+
+    opt_fraction: ClassVar[float] = 0.0
+    name: ClassVar[str] = "ordered-knob"
+    guaranteed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.safest is None:
+            return
+        if not isinstance(self.safest, Mapping) or len(self.safest) != 1:
+            raise InvalidInputError(
+                f"safest must name one knob and its safest end, such as {{'threshold': 'high'}}; got {self.safest!r}. "
+                "For several knobs use sgt or pareto-testing."
+            )
+        ((knob, end),) = self.safest.items()
+        if end not in ("low", "high"):
+            raise InvalidInputError(f"safest['{knob}'] must be 'low' or 'high'; got {end!r}.")
+
+    def plan(self, opt: LossTable, problem: Problem) -> Plan:
+        """Which settings the table has decides the plan; its losses have no part in it."""
+        if self.safest is None:
+            raise InvalidInputError(
+                "ordered-knob needs to be told which end of the knob is safest: OrderedKnob(safest={'threshold': 'high'}), "
+                "or --safest threshold=high. Which end that is cannot be learned from the examples that are tested."
+            )
+        ((knob, end),) = self.safest.items()
+        ascending = np.argsort(_numbers_along(knob, opt.configs), kind="stable")
+        return Plan(self, opt, ascending[::-1] if end == "high" else ascending, FixedSequence())
+
+
+def _numbers_along(knob: str, configs: pd.DataFrame) -> FloatArray:
+    """The values of the knob, which must be numbers that tell all settings apart."""
+    values = configs[known(knob, configs.columns, "knob")]
+    if values.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"an ordered knob must have numbers as values; '{knob}' has {values.iloc[0]!r}. Number its values in a column of "
+            "the settings, and name that column."
+        )
+    if values.nunique() < len(values):
+        others = [name for name in configs.columns if name != knob and configs[name].nunique() > 1]
+        raise InvalidInputError(
+            f"an ordered knob must have another value in every setting; '{knob}' has {values.nunique():,} values in "
+            f"{len(values):,} settings, which differ in {', '.join(map(str, others))} too. Keep one value of these, or use a "
+            "method for several knobs, such as pareto-testing or sgt."
+        )
+    return values.to_numpy(dtype=np.float64)

@@ -1,0 +1,103 @@
+"""One ordered knob: the declared order, all examples, and no direction that data could teach."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import riskfront as rf
+from riskfront.errors import InvalidInputError
+
+PROBLEM = rf.Problem("error <= 0.1", minimize="size")
+HIGH = rf.OrderedKnob(safest={"threshold": "high"})
+
+
+def table_of(thresholds: list[float], n: int = 400, **more: list[object]) -> rf.LossTable:
+    """The lower the threshold, the more errors and the smaller the sets."""
+    rng = np.random.default_rng(0)
+    settings = [{"threshold": t, **{k: v[i] for k, v in more.items()}} for i, t in enumerate(thresholds)]
+    risk = 0.2 * (1 - np.array(thresholds))[:, None]
+    size = np.array(thresholds)[:, None] * np.ones(n)
+    return rf.LossTable(settings, {"error": rng.random((len(thresholds), n)) < risk, "size": size})
+
+
+def test_walks_from_the_declared_end_over_every_value() -> None:
+    table = table_of([0.3, 0.9, 0.1, 0.7, 0.5])
+    assert HIGH.plan(table, PROBLEM).rows.tolist() == [1, 3, 4, 0, 2]
+    assert rf.OrderedKnob(safest={"threshold": "low"}).plan(table, PROBLEM).rows.tolist() == [2, 0, 4, 3, 1]
+    assert HIGH.plan(table.subset([]), PROBLEM).rows.tolist() == [1, 3, 4, 0, 2]  # no examples are needed
+
+
+def test_tests_on_all_examples_and_stops_at_the_first_failure() -> None:
+    found = rf.calibrate(table_of(np.linspace(0, 1, 21).tolist()), PROBLEM, method=HIGH)
+    assert (found.n_opt, found.n_test) == (0, 400)
+    assert found.tested["certified"].tolist() == [True] * (len(found.tested) - 1) + [False]
+    assert len(found.tested) < 21
+    assert found.tested["threshold"].is_monotonic_decreasing
+    assert (found.tested["tested_at"] == 0.1).all()  # all of delta for every step
+    assert found.config == {"threshold": found.certified["threshold"].min()}
+
+
+def test_it_is_a_fixed_sequence_of_exact_tests() -> None:
+    from scipy.stats import binom
+
+    table = table_of(np.linspace(0, 1, 51).tolist())
+    counts = table.losses("error").sum(axis=1)[::-1]
+    passes = np.logical_and.accumulate(binom.cdf(counts, 400, 0.1) <= 0.1)
+    assert len(rf.calibrate(table, PROBLEM, method=HIGH).certified) == passes.sum()
+
+
+def test_the_direction_must_be_declared() -> None:
+    for method in ("ordered-knob", rf.OrderedKnob()):
+        with pytest.raises(InvalidInputError, match=r"told which end of the knob is safest.*cannot be learned"):
+            rf.calibrate(table_of([0.1, 0.9]), PROBLEM, method=method)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"a": "low", "b": "low"}, "high"])
+def test_one_knob_and_no_more(wrong: object) -> None:
+    with pytest.raises(InvalidInputError, match=r"safest must name one knob and its safest end"):
+        rf.OrderedKnob(safest=wrong)
+
+
+def test_what_is_no_ordered_knob() -> None:
+    with pytest.raises(InvalidInputError, match=r"must be 'low' or 'high'; got 'up'"):
+        rf.OrderedKnob(safest={"threshold": "up"})
+    with pytest.raises(InvalidInputError, match=r"no knob 'treshold'.*Did you mean 'threshold'"):
+        rf.OrderedKnob(safest={"treshold": "high"}).plan(table_of([0.1, 0.9]), PROBLEM)
+    with pytest.raises(InvalidInputError, match=r"'threshold' has 2 values in 4 settings, which differ in model too"):
+        HIGH.plan(table_of([0.1, 0.1, 0.9, 0.9], model=["a", "b", "a", "b"]), PROBLEM)
+    with pytest.raises(InvalidInputError, match=r"numbers as values; 'model' has 'a'"):
+        rf.OrderedKnob(safest={"model": "low"}).plan(table_of([0.1, 0.9], model=["a", "b"]), PROBLEM)
+
+
+def test_other_columns_come_along() -> None:
+    found = rf.calibrate(table_of([0.5, 0.9, 1.0], bits=[4, 8, 16], model=["s", "m", "l"]), PROBLEM, method=HIGH)
+    assert found.config in [{"threshold": t, "bits": b, "model": m} for t, b, m in [(0.5, 4, "s"), (0.9, 8, "m")]]
+
+
+def test_saved_loaded_verified_and_made_again(tmp_path) -> None:
+    table = table_of(np.linspace(0, 1, 21).tolist())
+    found = rf.calibrate(table, PROBLEM, method=HIGH, seed=3)
+    found.save(tmp_path / "certificate.json")
+    loaded = rf.Certificate.load(tmp_path / "certificate.json")
+    assert loaded.parameters == {"safest": {"threshold": "high"}}
+    assert rf.verify(loaded, table) == []
+    assert rf.verify(replace(loaded, parameters={"safest": {"threshold": "low"}}), table)
+
+
+def test_a_classifier_with_one_threshold() -> None:
+    from sklearn.datasets import make_classification
+    from sklearn.linear_model import LogisticRegression
+
+    X, y = make_classification(6000, n_informative=5, class_sep=0.8, random_state=0)
+    model = LogisticRegression().fit(X[:1000], y[:1000])
+    asked = {"limits": "recall >= 0.9", "minimize": "predicted_positive", "abstain_thresholds": [0]}
+    grid = np.linspace(0.01, 0.99, 99)
+    made = rf.RiskControlledClassifier(
+        model, **asked, thresholds=grid, method=rf.OrderedKnob(safest={"threshold": "low"})
+    ).fit(X[1000:3000], y[1000:3000])
+    assert made.certificate_.n_test == 2000
+    positive = y[3000:] == 1
+    assert (made.predict(X[3000:])[positive] == 1).mean() > 0.88
+    split = rf.RiskControlledClassifier(model, **asked, thresholds=grid).fit(X[1000:3000], y[1000:3000])
+    assert made.config_["threshold"] >= split.config_["threshold"] - 0.02

@@ -1,0 +1,90 @@
+"""The guarantees, family by family. Each function makes lines of the page from a number of trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+import riskfront as rf
+from riskfront.errors import InvalidInputError
+from riskfront.methods import METHODS, Method, make_method
+from tests.contracts import test_p_values as p_values
+from tests.contracts import test_procedures as procedures
+from tests.monte_carlo.suites import SUITES
+from tests.support.populations import CORNER, POPULATIONS
+from tests.support.simulation import Suite
+from tests.support.tables import table_of
+from tests.validity.measured import FIRST, Measured
+
+#: a p-value or a procedure takes microseconds where a certificate takes hundredths of a second
+CHEAP = 10
+#: suites that guard a use, not a probability
+NO_GUARANTEE = ("calibrate: something is found", "split: seeds")
+
+
+def of_p_values(trials: int) -> Iterator[Measured]:
+    """Every p-value on losses whose risk is exactly the limit: it may fall below a level with that probability only."""
+    rng, n = np.random.default_rng(21), CHEAP * trials
+    for null, name in p_values.APPLIES:
+        world = p_values.NULLS[null](settings=n)
+        p = p_values.p_values(table_of(world, rng, p_values.N), name, world.alpha)
+        for level in (0.01, 0.1):
+            yield Measured("p-values", name, f"{null}, level {level:g}", int((p <= level).sum()), n, level)
+
+
+def of_procedures(trials: int) -> Iterator[Measured]:
+    """Every procedure on null p-values under every dependence: one false rejection is a miss."""
+    draws = min(CHEAP * trials, procedures.TRIALS)
+    for dependence in procedures.DEPENDENCE:
+        uniforms = procedures.uniforms(dependence, np.random.default_rng(22))[:draws]
+        for nulls, null in procedures.NULLS.items():
+            for name, procedure in procedures.PROCEDURES.items():
+                p = np.where(null, uniforms, 0.0)
+                misses = sum(bool(procedure.reject(row, procedures.DELTA)[null].any()) for row in p)
+                yield Measured("procedures", name, f"{nulls}, {dependence}", misses, draws, procedures.DELTA)
+
+
+def guaranteed_methods() -> dict[str, Method]:
+    """Every method of the registry that gives a guarantee, and those that take a declared corner with it declared."""
+    found = {name: make_method(name) for name, method in METHODS.items() if method.guaranteed}
+    declared = {"sgt, corner declared": rf.SGT(safest=CORNER), "fallback, corner declared": rf.Fallback(safest=CORNER)}
+    return {**found, **declared, "pareto-testing, as in the paper": rf.ParetoTesting.as_in_the_paper()}
+
+
+def of_methods(trials: int) -> Iterator[Measured]:
+    """Every method on every population with every p-value that applies: one certified setting that breaks a limit is a miss."""
+    for population, make in POPULATIONS.items():
+        world = make()
+        for p_value in world.p_values:
+            where = population if p_value == "as given" else f"{population}; {p_value}"
+            for name, method in guaranteed_methods().items():
+                try:
+                    found = world.trials([method], p_value, trials, seed=23)
+                except InvalidInputError:
+                    continue  # a method that these settings or limits are not for says so
+                yield Measured(
+                    "methods", name, where, int(found["any_violated"].sum()), len(found), world.problem.delta
+                )
+
+
+def of_doors(trials: int) -> Iterator[Measured]:
+    """Every public door on a hard null: calibrate, certify, tune, estimators, frontier, check, and every kind of limit."""
+    for name, suite in SUITES.items():
+        if name not in NO_GUARANTEE and not suite.needs:
+            door, _, population = name.partition(": ")
+            made = _size(suite, trials)
+            yield Measured("doors", door, population, suite.misses(range(FIRST, FIRST + made)), made, suite.delta)
+
+
+def _size(suite: Suite, trials: int) -> int:
+    """As many trials as asked for; ten times as many where a suite is made for thousands."""
+    return CHEAP * trials if suite.trials > CHEAP * 1000 and "sharp" not in suite.name else trials
+
+
+FAMILIES: dict[str, Callable[[int], Iterator[Measured]]] = {
+    "p-values": of_p_values,
+    "procedures": of_procedures,
+    "methods": of_methods,
+    "doors": of_doors,
+}

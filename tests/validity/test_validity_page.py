@@ -1,0 +1,56 @@
+"""The command behind the validity page: every guarantee is on it, too many misses are seen, and traps are traps."""
+
+import pytest
+
+from riskfront.methods import METHODS
+from riskfront.statistics.p_values import NAMES
+from tests.monte_carlo.suites import SUITES
+from tests.mutants.trial_of_mutants import MUTANTS
+from tests.validity.guarantees import FAMILIES, NO_GUARANTEE, guaranteed_methods, of_p_values, of_procedures
+from tests.validity.measured import Measured
+from tests.validity.page import page
+from tests.validity.traps import TRAPS, Faulty
+from tests.validity.trial_of_traps import Fell, try_trap
+
+SMALL = [trap for trap in TRAPS if not isinstance(trap, Faulty) and "chosen" not in trap.name]
+
+
+def test_every_method_with_a_guarantee_is_on_the_page() -> None:
+    assert {name for name, method in METHODS.items() if method.guaranteed} <= set(guaranteed_methods())
+
+
+def test_every_p_value_and_procedure_is_on_the_page() -> None:
+    named = {line.guarantee for line in of_p_values(2)}
+    assert named == set(NAMES) - {"auto"}
+    assert {line.guarantee for line in of_procedures(2)} > {"holm", "fixed sequence", "fallback"}
+
+
+def test_suites_left_out_exist() -> None:
+    assert set(NO_GUARANTEE) <= set(SUITES)
+    assert {trap.mutant for trap in TRAPS if isinstance(trap, Faulty)} <= set(MUTANTS)
+
+
+def test_too_many_misses_are_seen_and_few_are_not() -> None:
+    assert Measured("methods", "broken", "somewhere", 200, 1000).fails
+    assert not Measured("methods", "right", "somewhere", 120, 1000).fails
+    low, high = Measured("methods", "right", "somewhere", 0, 100).interval
+    assert low == 0
+    assert high == pytest.approx(1 - 0.025 ** (1 / 100))  # the exact interval of none
+
+
+@pytest.mark.monte_carlo
+@pytest.mark.parametrize("trap", SMALL, ids=lambda trap: trap.name)
+def test_a_trap_is_fallen_into_there_and_not_here(trap) -> None:
+    assert try_trap(trap, 1000).as_it_should
+
+
+def test_the_page() -> None:
+    lines = [Measured(family, "a guarantee", "a population", 9, 100) for family in FAMILIES]
+    text = page(
+        [*lines, Measured("methods", "broken", "b", 90, 100)], [Fell("a trap", "on", "there", "here", True)], 100, 60
+    )
+    assert text.startswith("# Validity")
+    assert "| methods: a guarantee | 1 | 0.090 |" in text
+    assert "**1 fail.**" in text
+    assert "0.900 **fails**" in text
+    assert "| a trap | on | there | here |" in text
