@@ -73,6 +73,11 @@ def guarantee(frame: pd.DataFrame) -> Iterator[str]:
             f"{rows['violated'].max():.2f} of trials, {rows['violated'].mean():.2f} on average; in {over} of {len(rows)} rows "
             "more often than delta beyond doubt."
         )
+        if over == 0:
+            yield (
+                "  The paper has it above delta; here it is not. A likely reason: neighbouring exit thresholds are nearly the "
+                "same test, so looking at all of them costs little, and Hoeffding-Bentkus is careful. Nothing guarantees it."
+            )
 
 
 def lowest_cost(frame: pd.DataFrame) -> Iterator[str]:
@@ -97,13 +102,21 @@ def lowest_cost(frame: pd.DataFrame) -> Iterator[str]:
             for at in cost.index[missed]
         ]
         yield "  Not in: " + "; ".join(cases) + "."
+        if (best[missed] == "sgt").any():
+            yield (
+                "  A likely reason why 3D-SGT wins there, not measured apart: its corner is declared, so it plans on nothing "
+                "and tests on all examples, where Pareto Testing in the paper's form plans on half; and this grid is long "
+                "in one dimension (exits) and short in the others, so that its graph is almost a path."
+            )
     for name in (EXACT, DEFAULT, SIGNED):
         if name not in cost:
             continue
-        ratio = (cost[name] / cost[PARETO]).dropna()
+        both = cost[[name, PARETO]].dropna()
+        lower, equal = both[name] < both[PARETO], both[name] == both[PARETO]
+        ratio = (both[name] / both[PARETO])[(both > 0).all(axis=1)]
         yield (
-            f"- **{name}**: lower than the paper's form in {int((ratio < 1).sum())} of {len(ratio)} rows, equal in "
-            f"{int((ratio == 1).sum())}, higher in {int((ratio > 1).sum())}; cost in relation to it, geometric mean "
+            f"- **{name}**: lower than the paper's form in {int(lower.sum())} of {len(both)} rows, equal in "
+            f"{int(equal.sum())}, higher in {int((~lower & ~equal).sum())}; cost in relation to it, geometric mean "
             f"{float(np.exp(np.log(ratio).mean())):.3f}."
         )
 

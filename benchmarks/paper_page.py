@@ -17,7 +17,7 @@ import pandas as pd
 
 from benchmarks import paper_claims as claims
 from benchmarks.paper_numbers import COST_CONTROLLED, DATA, DATA_SETS, FLOPS, METHODS, papers
-from benchmarks.paper_runs import DIMENSIONS, RESTRICTED, RESULTS, read
+from benchmarks.paper_runs import DIMENSIONS, OPEN, RESTRICTED, RESULTS, read
 from riskfront.reproduction.descriptions import EXPERIMENTS
 from riskfront.reproduction.stored_tables import WORDS
 
@@ -37,6 +37,7 @@ def page(folder: Path) -> Iterator[str]:
     tables: dict[str, Any] = json.loads((folder / "tables.json").read_text("utf-8"))
     yield from HEAD.read_text("utf-8").splitlines()
     yield from _tables(tables)
+    yield from _open(found)
     yield from claims.lines(found)
     for title, lines in (
         ("FLOPs speed-up (table D.2)", _flops(found.get("flops"))),
@@ -67,6 +68,19 @@ def _tables(tables: dict[str, Any]) -> Iterator[str]:
             f"| {_title(about['data'], about['variant'], about['exits'])} | {about['rows']:,} | {about['settings']:,} "
             f"| {about['train_rows']:,} | {about['accuracy']:.3f} | {exits} | {trained}, {accuracy:.2f} |"
         )
+
+
+def _open(found: dict[str, pd.DataFrame]) -> Iterator[str]:
+    """What a later run of `benchmarks.paper_runs` will still measure, or measure again."""
+    rows = [frame.loc[frame["table"] == OPEN, claims.KEYS].assign(experiment=name) for name, frame in found.items()]
+    left = pd.concat(rows).drop_duplicates() if rows else pd.DataFrame()
+    if len(left):
+        names = [f"{row.experiment} on {_title(row.data, row.variant, row.exits)}" for row in left.itertuples()]
+        yield from [
+            "",
+            "Still open, without rows that bet (signed drop, limited cost) or to be measured again with today's planning:",
+        ]
+        yield from ["; ".join(names) + "."]
 
 
 def _title(data: str, variant: str, exits: str) -> str:

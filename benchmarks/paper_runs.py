@@ -130,6 +130,7 @@ def main() -> None:
     parser.add_argument("--tables", type=Path, required=True)
     parser.add_argument("--logs", type=Path, help="folder of logs of language models")
     parser.add_argument("--only", default="", help="experiments, with commas between them")
+    parser.add_argument("--data", default="", help="data sets, with commas between them")
     parser.add_argument("--trials", type=int, help="instead of what each description says")
     parser.add_argument("--without-bets", action="store_true", help="leave out what takes longest; a later run adds it")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -146,6 +147,8 @@ def main() -> None:
         except StoreError:
             continue
         for stored in found:
+            if arguments.data and stored.data not in arguments.data.split(","):
+                continue
             run(name, stored, arguments.out, arguments.trials, not arguments.without_bets)
     keep_descriptions(arguments.tables, arguments.out)
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import riskfront as rf
+from riskfront.calibration.unlabelled import with_unlabelled
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.foreseen import Foreseen, foresee
+from tests.calibration import test_unlabelled as unlabelled
 from tests.support.experiment_tables import simulated_table
 
 TABLE = simulated_table(200, exits=6)
@@ -42,3 +44,12 @@ def test_what_was_not_foreseen_is_computed() -> None:
 def test_without_bets_nothing_is_foreseen() -> None:
     alone = Evidence(rf.Problem("error <= 0.1", minimize="flops"), TABLE)
     assert foresee([alone, alone], [np.arange(5)] * 2, [0.1, 0.1]) == [alone, alone]
+
+
+def test_limits_with_a_proxy_bet_as_they_do_alone() -> None:
+    labelled, others = unlabelled.tables()
+    table = with_unlabelled(labelled, unlabelled.PROBLEM, others, 0)[0]
+    evidences = [Evidence(unlabelled.PROBLEM.at(alpha), table) for alpha in (0.1, 0.2)]
+    rows = np.arange(0, table.n_configs, 5)
+    for known, alone in zip(foresee(evidences, [rows, rows], [0.1, 0.1]), evidences, strict=True):
+        np.testing.assert_array_equal(known.p_values(rows), alone.p_values(rows))

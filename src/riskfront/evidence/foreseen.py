@@ -59,7 +59,7 @@ def _walk_together(tests: Sequence[LimitTest]) -> bool:
     plain = all(
         test.p_value == "betting"
         and test.stakes != "fixed"
-        and not (test.limit.padded or test.limit.gap_per or test.limit.drop_from)
+        and not (test.limit.padded or test.limit.gap_per or test.limit.drop_from or test.limit.proxy)
         for test in tests
     )
     return plain and len({(test.limit.term, test.low, test.high, test.upper) for test in tests}) == 1
