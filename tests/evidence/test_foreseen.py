@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from riskfront.calibration.unlabelled import with_unlabelled
 
 import riskfront as rf
-from riskfront.calibration.unlabelled import with_unlabelled
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.foreseen import Foreseen, foresee
 from tests.calibration import test_unlabelled as unlabelled
