@@ -203,6 +203,7 @@ def _dimensions(frame: pd.DataFrame | None) -> Iterator[str]:
     if frame is None:
         return
     yield "FLOPs speed-up where only some thresholds may prune; in brackets that of the best setting that truly holds."
+    yield from ["", *claims.more_than_one_dimension(frame)]
     for (data, variant, exits, method), rows in frame.groupby(["data", "variant", "exits", "method"], sort=False):
         yield from ["", f"**{_title(str(data), str(variant), str(exits))}**: {method}", ""]
         yield from ["| pruned | settings | .025 | .05 | .1 |", "| --- | --- | --- | --- | --- |"]

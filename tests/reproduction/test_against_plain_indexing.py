@@ -95,6 +95,12 @@ def test_every_method_as_one_calibration_would(name: str) -> None:
                 np.testing.assert_allclose(row[experiment.objectives[0]], wanted, rtol=1e-6, atol=1e-9)
 
 
+def test_processes_share_trials_and_change_nothing() -> None:
+    experiment = replace(EXPERIMENTS["flops"], calibration={"here": SIZE})
+    alone, shared = (trials.measure(experiment, "here", TABLE, trials=3, jobs=jobs) for jobs in (1, 2))
+    pd.testing.assert_frame_equal(alone, shared)
+
+
 def test_padded_limits_are_judged_by_the_mean_of_the_class() -> None:
     found = results("worst-class").dropna(subset=["relative cost"])
     cost = TABLE.losses("relative_cost").astype(float).mean(axis=1)

@@ -36,6 +36,7 @@ Methods = Annotated[
 Trials = Annotated[
     int, typer.Option(min=0, help="Draws of calibration examples; 0 for as many as the description says.")
 ]
+Jobs = Annotated[int, typer.Option(min=1, help="Processes that share the trials.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +137,18 @@ def list_() -> int:
 
 
 def _command(name: str) -> Callable[..., int]:
-    def experiment(tables: Tables, out: Results, methods: Methods = [], trials: Trials = 0, seed: Seed = 0) -> int:  # noqa: B006
+    def experiment(
+        tables: Tables,
+        out: Results,
+        methods: Methods = [],  # noqa: B006
+        trials: Trials = 0,
+        jobs: Jobs = 1,
+        seed: Seed = 0,
+    ) -> int:
         from riskfront.reproduction.reproduce import reproduce
 
         own = [load_method(text) for text in methods]
-        found = reproduce(name, tables, out, methods=own, trials=trials or None, seed=seed, say=_say)
+        found = reproduce(name, tables, out, methods=own, trials=trials or None, seed=seed, jobs=jobs, say=_say)
         make_console().print(f"{len(found):,} rows of results and figures in {out}", markup=False)
         return 0
 

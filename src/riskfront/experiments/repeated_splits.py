@@ -45,7 +45,7 @@ def run(
     methods: Sequence[str | Method] = BY_NAME,
     alphas: Sequence[float | Sequence[float]] | None = None,
     p_values: Sequence[str] = ("as given",),
-    trials: int = 100,
+    trials: int | range = 100,
     calibration: int | float = 0.5,
     held_out: bool = False,
     seed: int = 0,
@@ -60,7 +60,7 @@ def run(
         methods: methods or their names.
         alphas: numbers for the first limit, or tuples with one for each limit; by default those of the problem.
         p_values: p-values to use in every limit, each a run of its own; by default those of the problem.
-        trials: how often to draw and calibrate.
+        trials: how often to draw and calibrate; or a range, the numbers of the trials to make of all.
         calibration: how many examples to calibrate on, or a share: as many as that share of the table.
         held_out: split the table at random instead, calibrate on one part and look at the other.
         seed: of the draws.
@@ -89,7 +89,8 @@ def run(
         >>> found.groupby("method")["any_violated"].mean().round(1).to_dict()
         {'alpha-constrained': 0.2, 'holm': 0.0}
     """
-    if not methods or (alphas is not None and len(alphas) == 0) or not p_values or trials < 1:
+    asked = trials if isinstance(trials, range) else range(trials)
+    if not methods or (alphas is not None and len(alphas) == 0) or not p_values or len(asked) < 1:
         raise InvalidInputError(
             "an experiment must have at least one method, alpha, p-value and trial; got none of one of them."
         )
@@ -104,8 +105,7 @@ def run(
     ]
     rows: list[dict[str, Any]] = []
     with SINGLE_THREADED:
-        for start in range(0, trials, _BATCH):
-            numbers = range(start, min(start + _BATCH, trials))
+        for numbers in (asked[start : start + _BATCH] for start in range(0, len(asked), _BATCH)):
             for trial, parts in zip(numbers, _draw(table, numbers, size, planners, held_out, seed), strict=True):
                 found = _outcomes(parts, [variant for _, _, variant in problems], planners, held_out)
                 for (p_value, alpha, _), outcomes in zip(problems, found, strict=True):

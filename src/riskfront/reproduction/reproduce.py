@@ -64,6 +64,7 @@ def reproduce(
     methods: Sequence[Method] = (),
     trials: int | None = None,
     seed: int = 0,
+    jobs: int = 1,
     say: Callable[[str], None] = lambda line: None,
 ) -> pd.DataFrame:
     """The summary of an experiment on every table found, which is also written to ``out``, with a figure for each table.
@@ -74,12 +75,13 @@ def reproduce(
         out: folder for results; it is made.
         methods: of the user's, which join the paper's.
         trials: instead of the description's.
+        jobs: processes that share repeated trials.
     """
     experiment = EXPERIMENTS[known(name, EXPERIMENTS, "experiment")]
     target, summaries = Path(out), []
     for stored in find_tables(tables, experiment.data):
         say(f"{name} on {stored.title} ...")
-        summaries.append(on_one_table(experiment, stored, target, methods=methods, trials=trials, seed=seed))
+        summaries.append(on_one_table(experiment, stored, target, methods=methods, trials=trials, seed=seed, jobs=jobs))
         found = pd.concat(summaries, ignore_index=True)
         write_text(target / f"{name}.csv", as_csv(found))
     return found
@@ -93,10 +95,12 @@ def on_one_table(
     methods: Sequence[Method] = (),
     trials: int | None = None,
     seed: int = 0,
+    jobs: int = 1,
 ) -> pd.DataFrame:
     """The summary on one table; its figure is written."""
     kind, table = KINDS[experiment.kind], prepared(experiment, stored)
-    results = kind.measure(experiment, stored.data, table, more=methods, trials=trials, seed=seed)
+    shared = {"jobs": jobs} if experiment.kind == "trials" else {}
+    results = kind.measure(experiment, stored.data, table, more=methods, trials=trials, seed=seed, **shared)
     means = kind.summary(experiment, table, results)
     figure = kind.draw(experiment, f"{stored.title}\n{experiment.question}", results)
     out.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed
 
 from riskfront.evidence.evidence import Evidence
 from riskfront.experiments.repeated_splits import run, summarize
@@ -36,29 +37,50 @@ def measure(
     more: Sequence[Method] = (),
     trials: int | None = None,
     seed: int = 0,
+    jobs: int = 1,
 ) -> pd.DataFrame:
     """One row for each method, alpha and trial; limits and objectives under the names that the experiment gives them.
 
     Args:
         more: methods of the user's, which join the first lineup.
+        jobs: processes that share the trials; what comes out does not depend on it.
     """
-    found = []
-    for index, lineup in enumerate(experiment.lineups):
-        problem = problem_of(experiment, lineup)
-        rows = run(
-            table,
-            problem,
-            methods=[*lineup.made_for(table), *(more if index == 0 else ())],
-            alphas=experiment.alphas,
-            trials=trials or experiment.trials,
-            calibration=experiment.calibration.get(data, 0.5),
-            seed=seed,
-        )
-        named = dict(zip(problem.limit_names, experiment.risks, strict=True))
-        named |= dict(zip([o.name for o in problem.objectives], experiment.objectives, strict=True))
-        rows = rows.rename(columns=named)
-        found.append(rows.assign(method=[lineup.label(name) for name in rows["method"]]))
-    return pd.concat(found, ignore_index=True)
+    asked = range(trials or experiment.trials)
+    shares = [share for share in (asked[start::jobs] for start in range(jobs)) if len(share)]
+    tasks = [(lineup, index == 0) for index, lineup in enumerate(experiment.lineups)]
+    found = Parallel(n_jobs=jobs)(
+        delayed(_run)(experiment, data, table, lineup, more if is_first else (), share, seed)
+        for lineup, is_first in tasks
+        for share in shares
+    )
+    parts = [pd.concat(found[at : at + len(shares)]) for at in range(0, len(found), len(shares))]
+    return pd.concat([part.sort_values("trial", kind="stable") for part in parts], ignore_index=True)
+
+
+def _run(
+    experiment: Experiment,
+    data: str,
+    table: LossTable,
+    lineup: Lineup,
+    more: Sequence[Method],
+    trials: range,
+    seed: int,
+) -> pd.DataFrame:
+    """Some trials of one lineup."""
+    problem = problem_of(experiment, lineup)
+    rows = run(
+        table,
+        problem,
+        methods=[*lineup.made_for(table), *more],
+        alphas=experiment.alphas,
+        trials=trials,
+        calibration=experiment.calibration.get(data, 0.5),
+        seed=seed,
+    )
+    named = dict(zip(problem.limit_names, experiment.risks, strict=True))
+    named |= dict(zip([o.name for o in problem.objectives], experiment.objectives, strict=True))
+    rows = rows.rename(columns=named)
+    return rows.assign(method=[lineup.label(name) for name in rows["method"]])
 
 
 def summary(experiment: Experiment, table: LossTable, results: pd.DataFrame) -> pd.DataFrame:
