@@ -23,7 +23,7 @@ def both_arms_at_delta() -> None:
 
     def wide(plan: Any, evidence: Evidence, everything: Evidence, path: Any) -> decision.Decision:
         problem = evidence.problem
-        twice = Problem(problem.limits, problem.objectives, [], 2 * problem.delta)
+        twice = Problem(problem.limits, problem.objectives, [], delta=2 * problem.delta)
         return decide(plan, Evidence(twice, evidence.table), Evidence(twice, everything.table), path)
 
     everywhere(decide, wide)
