@@ -85,6 +85,17 @@ def test_a_certificate_shows_measured_values_and_no_bound() -> None:
     assert f"{counts}; {of.n_opt:,} planning examples, {of.n_test:,} testing examples" in text
 
 
+def test_the_setting_to_use_is_not_rounded() -> None:
+    """A rounded threshold, typed in, is another setting than the one that was certified."""
+    exact = 0.4636123456789012
+    made = rf.LossTable([{"threshold": exact}], {"error": np.zeros((1, 300), dtype=bool), "cost": np.ones((1, 300))})
+    found = console(120)
+    terminal.show_certificate(
+        found, rf.calibrate(made, rf.Problem("error <= 0.1", minimize="cost"), method="bonferroni")
+    )
+    assert f"Use: threshold = {exact!r}" in shown(found)
+
+
 def test_without_a_guarantee_nothing_is_called_certified() -> None:
     for name in ("unguaranteed", "uncorrected"):
         made = console(80)

@@ -13,30 +13,10 @@ from riskfront.losses.values import plain
 from riskfront.problems.limits import Limit
 from riskfront.problems.objectives import Objective
 from riskfront.problems.problem import Problem
+from riskfront.reporting.method_words import METHOD_IN_WORDS
 from riskfront.reporting.unlabelled_words import unlabelled_assumptions, unlabelled_fact
 
-#: how each method goes about it, in a sentence
-METHOD_IN_WORDS: Mapping[str, str] = {
-    "pareto-testing": "Planned on the planning examples: the best trade-offs, safest first. Tested them in that order on the "
-    "testing examples, and stopped at the first failure.",
-    "split-fst": "Ordered settings by their p-values on the planning examples. Tested them in that order on the testing "
-    "examples, and stopped at the first failure.",
-    "constrained-path": "Solved the problem with tighter limits on the planning examples. Tested the solutions on the testing "
-    "examples, strictest first, and stopped at the first failure.",
-    "low-risk-path": "Learned a path through the grid of settings on the planning examples. Tested along it on the testing "
-    "examples, and stopped at the first failure.",
-    "sgt": "Tested the grid of settings from its safest corner outwards; each success passes its share of delta on to its "
-    "neighbours.",
-    "fallback": "Shared delta over the values of the first setting, and tested a fixed sequence through the others.",
-    "ordered-knob": "Tested the values of one knob on all examples, from its declared safest end on, and stopped at the first "
-    "failure.",
-    "bonferroni": "Tested every setting at delta divided by the number of settings.",
-    "holm": "Tested every setting by Holm's procedure.",
-    "alpha-constrained": "Picked the best setting that measures within the limits. No test was made.",
-    "alpha-delta-constrained": "Picked the best setting with a p-value of at most delta, without a correction for the number "
-    "of settings that were looked at.",
-}
-
+_MANY = 1_000_000
 _MOST_LOOKS = 3  # earlier questions that are spelled out
 
 NO_GUARANTEE = (
@@ -116,6 +96,11 @@ def _measured_on(certificate: Certificate) -> str:
     return "all examples" if _by_net(certificate) else "the testing examples"
 
 
+def _about(n: int) -> str:
+    """Digits of a number in the millions would say that it is known."""
+    return f"About {number(n)}" if n <= _MANY else "More than a million"
+
+
 def near_misses(certificate: Certificate) -> list[str]:
     """What would have been better and failed by little: for more examples, not for another look at these."""
     if not certificate or not certificate.near_misses:
@@ -126,7 +111,7 @@ def near_misses(certificate: Certificate) -> list[str]:
     gains = [f"{name} {number(value)} instead of {number(best[name])}" for name, value in found["objectives"].items()]
     group = f" in {found['group']}" if found["group"] is not None else ""
     more = (
-        f"About {number(found['examples_needed'])} testing examples that look like these would let it pass in half of the "
+        f"{_about(found['examples_needed'])} testing examples that look like these would let it pass in half of the "
         "cases; they must be new ones."
         if found["examples_needed"] is not None
         else "No number of examples would let it pass if they look like these."

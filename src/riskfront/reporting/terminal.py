@@ -119,7 +119,7 @@ def show_certificate(console: Console, certificate: Certificate) -> None:
     for note in certificate.notes:
         console.print(f"Note: {note}", markup=False)
     if certificate:
-        setting = ", ".join(f"{name} = {number(value)}" for name, value in certificate.config.items())
+        setting = ", ".join(f"{name} = {sentences.setting_value(value)}" for name, value in certificate.config.items())
         console.print(f"\nUse: [bold]{escape(setting)}[/bold]")
         _show_limits(console, certificate)
         if len(certificate.chosen) > 1:
