@@ -59,7 +59,7 @@ def our_flat(rng: np.random.Generator, method: Any) -> bool:
 
 
 #: MAPIE's bound knows risks only at the values of its thresholds: one of them lies just below the limit, .1
-RISING = np.linspace(0, 0.99, 11)
+RISING = np.linspace(0, 0.99, 41)
 
 
 def flat_recall(rng: np.random.Generator, n: int = 300) -> tuple[np.ndarray, np.ndarray]:

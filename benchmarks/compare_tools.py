@@ -22,7 +22,7 @@ from riskfront.methods.pareto_testing import PAPER_P_VALUE
 Tool = Callable[[Any, Any, Any], Setting | None]
 PAPER = rf.ParetoTesting.as_in_the_paper()
 #: from which end a limit gets harder to keep, said beforehand: no examples are needed for planning
-FROM_LOW, FROM_HIGH = (rf.SGT(safest={"threshold": end}) for end in ("low", "high"))
+FROM_LOW, FROM_HIGH = (rf.OrderedKnob(safest={"threshold": end}) for end in ("low", "high"))
 
 
 def lines_of(tool: Tool) -> int:

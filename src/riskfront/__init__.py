@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from riskfront import experiment
 from riskfront.calibration.calibration import calibrate, certify
-from riskfront.calibration.certificate import Certificate
 from riskfront.calibration.frontier import frontier
+from riskfront.certificates.certificate import Certificate
 from riskfront.errors import (
     EvaluationError,
     InvalidInputError,

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront.calibration.unlabelled import with_unlabelled
 from riskfront.evidence.evidence import Evidence
+from riskfront.evidence.unlabelled import with_unlabelled
 from riskfront.problems.proxies import batch_column
 from riskfront.reporting.python_command import python_command
 from riskfront.reporting.sentences import how_made
@@ -275,12 +275,18 @@ def test_the_command_line(tmp_path: Path) -> None:
 def test_missing_outcomes_are_refused(tmp_path: Path) -> None:
     """Filled with the worst, proxies of labelled and unlabelled examples would no longer be of one kind."""
     here, there = (long(table, tmp_path / f"{name}.parquet") for name, table in zip("ab", tables(), strict=True))
-    pd.read_parquet(here)[1:].to_parquet(tmp_path / "gap.parquet")
+    _without_first(here, "judge", tmp_path / "gap.parquet")
     with pytest.raises(rf.InvalidInputError, match="needs every outcome"):
         rf.calibrate(tmp_path / "gap.parquet", PROBLEM, unlabelled=there)
-    pd.read_parquet(there)[1:].to_parquet(tmp_path / "gap.parquet")
+    _without_first(there, "judge", tmp_path / "gap.parquet")
     with pytest.raises(rf.InvalidInputError, match="must have every proxy at every setting"):
         rf.calibrate(here, PROBLEM, unlabelled=tmp_path / "gap.parquet")
+
+
+def _without_first(path: Path, column: str, out: Path) -> None:
+    frame = pd.read_parquet(path)
+    frame.loc[0, column] = np.nan
+    frame.to_parquet(out)
 
 
 def test_unlabelled_examples_that_come_twice_are_refused() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from riskfront.calibration import decision, made_of
+from riskfront.calibration import decision
 from riskfront.cascades.made_of import contents as contents_of_runs
+from riskfront.certificates import made_of
 from riskfront.evidence.evidence import Evidence
 from riskfront.losses import contents
 from riskfront.losses.derived import gaps

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 import riskfront as rf
-from riskfront.calibration.mixture import mixture_weights
+from riskfront.certificates.mixture import mixture_weights
 from riskfront.losses import contents, splits
 from riskfront.losses.groups import Groups
 from riskfront.losses.sample import Sample

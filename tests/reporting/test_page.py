@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.calibration.looks import Look
+from riskfront.certificates.looks import Look
 from riskfront.reporting import certificate_charts, page_values, sentences
 from riskfront.reporting.page import report_html, write_report
 from riskfront.reporting.python_command import python_command

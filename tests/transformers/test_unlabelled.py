@@ -93,6 +93,7 @@ def test_drops_get_the_proxy_and_others_do_not() -> None:
         check_problem(rf.Problem("accuracy_drop <= 0.1 proxy disagreement", minimize="flops"), Grid())
 
 
+@pytest.mark.filterwarnings("ignore:.* exits answer worse than")  # the model is a toy
 def test_accelerate_on_the_command_line(classifier_folder: Path, tmp_path: Path) -> None:
     """Certified with unlabelled texts, said so, and recomputed from what the folder keeps."""
     frame = tiny.make_frame(800, 34)

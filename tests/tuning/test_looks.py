@@ -123,7 +123,7 @@ def test_calibrate_says_what_else_was_asked_of_a_table() -> None:
 
 
 def test_a_record_that_several_sets_of_examples_share_keeps_them_apart(tmp_path: Path) -> None:
-    from riskfront.calibration.looks import Look
+    from riskfront.certificates.looks import Look
     from riskfront.stores.open_storage import open_storage
     from riskfront.tuning.looks import look_once
 

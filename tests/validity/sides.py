@@ -11,7 +11,7 @@ from scipy import stats
 
 import riskfront as rf
 from riskfront.evidence.evidence import Evidence
-from riskfront.methods import METHODS
+from riskfront.methods import BY_NAME
 from riskfront.statistics import graphs
 from riskfront.statistics import p_values as pv
 from riskfront.statistics.procedures import Graphical, Holm
@@ -157,7 +157,7 @@ def nothing_holds(trials: int, silently: bool) -> int:
         return sum(np.argmin(np.full(20, np.inf)) == 0 for _ in range(trials))
     problem = rf.Problem([rf.Limit("error", at_most=0.1)], ["cost"])
     always = {"error": np.ones((20, 60), dtype=bool), "cost": np.ones((20, 60))}
-    table, names = rf.LossTable(random_table().configs, always), list(METHODS)
+    table, names = rf.LossTable(random_table().configs, always), list(BY_NAME)
     return sum(
         bool(rf.calibrate(table, problem, method=names[trial % len(names)], seed=trial)) for trial in range(trials)
     )

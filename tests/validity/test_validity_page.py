@@ -2,7 +2,7 @@
 
 import pytest
 
-from riskfront.methods import METHODS
+from riskfront.methods import BY_NAME, METHODS
 from riskfront.statistics.p_values import NAMES
 from tests.monte_carlo.suites import SUITES
 from tests.mutants.trial_of_mutants import MUTANTS
@@ -16,7 +16,8 @@ SMALL = [trap for trap in TRAPS if not isinstance(trap, Faulty) and "chosen" not
 
 
 def test_every_method_with_a_guarantee_is_on_the_page() -> None:
-    assert {name for name, method in METHODS.items() if method.guaranteed} <= set(guaranteed_methods())
+    assert {name for name in BY_NAME if METHODS[name].guaranteed} <= set(guaranteed_methods())
+    assert any("knob" in suite for suite in SUITES)  # which must be declared, and is guarded by a suite
 
 
 def test_every_p_value_and_procedure_is_on_the_page() -> None:

@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 
 from riskfront.arrays import Array, IntArray
-from riskfront.calibration.certificate import Certificate
-from riskfront.calibration.decision import Decision, decide
+from riskfront.calibration.decision import Decision, best_planned, decide
 from riskfront.calibration.diagnosis import diagnose
-from riskfront.calibration.looks import ASKED, Look
-from riskfront.calibration.made_of import made_of
 from riskfront.calibration.measured import covered_groups, measured_values
 from riskfront.calibration.near_misses import near_misses
-from riskfront.calibration.unlabelled import what_proxies_brought, with_unlabelled
+from riskfront.certificates.certificate import Certificate
+from riskfront.certificates.looks import ASKED, Look
+from riskfront.certificates.made_of import made_of
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
+from riskfront.evidence.unlabelled import what_proxies_brought, with_unlabelled
 from riskfront.evidence.worst_cases import with_thresholds
 from riskfront.losses.contents import content_digests, contents_digest, laid_out, own_order, refuse_repeats
 from riskfront.losses.sums import SINGLE_THREADED
@@ -204,16 +204,8 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: Loss
         clusters=test.clusters,
         notes=_of_clusters(test.clusters),
         thresholds={str(limit): float(limit.threshold or 0.0) for limit in _chosen_for(problem, evidence)},
-        unlabelled=what_proxies_brought(plan, problem, lambda: _row_in_plan(plan, test, decision)),
+        unlabelled=what_proxies_brought(plan.opt, plan.rows, problem, lambda: best_planned(plan, test, decision)),
     )
-
-
-def _row_in_plan(plan: Plan, test: LossTable, decision: Decision) -> int | None:
-    """The best setting by its row in the planning table; None without one."""
-    if decision.chosen.size == 0 or len(plan) == 0:
-        return None
-    row = int(decision.rows[decision.chosen[0]])
-    return row if test.same_settings(plan.opt) else int(plan.rows[np.argmax(plan.rows_in(test) == row)])
 
 
 def _of_clusters(name: str | None) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.evidence.evidence import Evidence
+from riskfront.losses.table import LossTable
 from riskfront.methods import Plan
 from riskfront.statistics import fronts
 from riskfront.statistics.procedures import aims
@@ -204,3 +205,11 @@ def _choose(seen: _Seen, combined: FloatArray, certified: BoolArray) -> IntArray
     order = np.lexsort((combined[passed[best]], silence, *values[best].T[::-1]))
     chosen = passed[best[order]]
     return chosen[:1] if values.shape[1] == 1 else chosen
+
+
+def best_planned(plan: Plan, test: LossTable, decision: Decision) -> int | None:
+    """The best setting by its row in the planning table; None without one."""
+    if decision.chosen.size == 0 or len(plan) == 0:
+        return None
+    row = int(decision.rows[decision.chosen[0]])
+    return row if test.same_settings(plan.opt) else int(plan.rows[np.argmax(plan.rows_in(test) == row)])

@@ -9,11 +9,11 @@ import pandas as pd
 
 from riskfront.calibration.calibration import path_frame, setting_columns
 from riskfront.calibration.decision import Decision, decide
-from riskfront.calibration.looks import ASKED, Look
 from riskfront.calibration.simultaneous import decide_together
-from riskfront.calibration.unlabelled import with_unlabelled
+from riskfront.certificates.looks import ASKED, Look
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
+from riskfront.evidence.unlabelled import with_unlabelled
 from riskfront.evidence.worst_cases import with_thresholds
 from riskfront.losses.contents import refuse_repeats
 from riskfront.methods import Method, make_method, parameters, settled

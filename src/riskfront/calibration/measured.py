@@ -13,10 +13,8 @@ import numpy as np
 import pandas as pd
 
 from riskfront.calibration.decision import Decision
+from riskfront.certificates.measured_columns import COLUMNS, NO_TEST
 from riskfront.evidence.evidence import Evidence, LimitTest
-
-COLUMNS = ("chosen", "limit", "group", "examples", "measured", "compared_with", "p_value", "tested_at", "test")
-NO_TEST = "none"
 
 
 def measured_values(evidence: Evidence, decision: Decision) -> pd.DataFrame:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from riskfront.arrays import FloatArray
-from riskfront.calibration.certificate import Certificate
 from riskfront.cascades import confidence as confidences
 from riskfront.cascades.columns import CascadeColumn, calls, paid_samples
 from riskfront.cascades.confidence import LearntConfidence
 from riskfront.cascades.made_of import contents, fingerprints
 from riskfront.cascades.settings import all_stages, described
+from riskfront.certificates.certificate import Certificate
 from riskfront.errors import InvalidInputError
 from riskfront.logs.runs import Runs
 from riskfront.losses.splits import split_examples

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from riskfront.calibration.certificate import Certificate
 from riskfront.cascades.confidence import LearntConfidence
 from riskfront.cascades.counts import Answer, Counts
+from riskfront.certificates.certificate import Certificate
 from riskfront.errors import InvalidInputError, RiskfrontError, StoreError
 from riskfront.runtime.files import write_text
 

@@ -19,7 +19,7 @@ from rich.markup import escape
 
 from riskfront.arrays import Array, FloatArray, IntArray
 from riskfront.calibration.calibration import calibrate
-from riskfront.calibration.certificate import Certificate
+from riskfront.certificates.certificate import Certificate
 from riskfront.errors import StoreError
 from riskfront.experiments import repeated_splits
 from riskfront.losses.table import LossTable

@@ -12,9 +12,9 @@ from typing import Annotated
 import typer
 
 import riskfront as rf
-from riskfront.calibration.certificate import NEVER_GUARANTEED
-from riskfront.calibration.choice import choose as choose_setting
-from riskfront.calibration.looks import Look
+from riskfront.certificates.certificate import NEVER_GUARANTEED
+from riskfront.certificates.choice import choose as choose_setting
+from riskfront.certificates.looks import Look
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import (
     ChooseOption,

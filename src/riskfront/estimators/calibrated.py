@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from riskfront.arrays import Array, IntArray
 from riskfront.calibration.calibration import calibrate
-from riskfront.calibration.certificate import Certificate
+from riskfront.certificates.certificate import Certificate
 from riskfront.errors import InvalidInputError, NotCertifiedWarning
 from riskfront.losses.groups import Groups, as_groups
 from riskfront.losses.table import LossTable

@@ -5,7 +5,7 @@ As in scikit-learn, an example without an answer is no positive answer: a positi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from riskfront.problems.limits import Limit
@@ -18,7 +18,8 @@ _F1 = {"true_positive": 1.0, "false_positive": 0.5, "missed_positive": 0.5}
 
 def spelled_out(limits: str | Limit | Sequence[str | Limit]) -> list[Limit]:
     """The limits, with those on precision, recall or f1 in terms of outcomes."""
-    listed = [limits] if isinstance(limits, str | Limit) else list(limits)
+    # what is no limit at all is left for the problem to refuse
+    listed = [limits] if isinstance(limits, str | Limit) or not isinstance(limits, Iterable) else list(limits)
     return [_limit(Limit.parse(limit) if isinstance(limit, str) else limit) for limit in listed]
 
 

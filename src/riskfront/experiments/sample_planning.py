@@ -95,9 +95,9 @@ def plan_sample(
     Examples:
         >>> plan = plan_sample("error <= 0.05", 0.03, settings=500)
         >>> plan.examples
-        670
+        659
         >>> print(plan)  # doctest: +ELLIPSIS
-        About 670 examples, ... of them for testing, certify such a setting with probability 0.8; 'error <= 0.05' needs most ...
+        About 659 examples, ... of them for testing, certify such a setting with probability 0.8; 'error <= 0.05' needs most ...
     """
     known = limits if isinstance(limits, Problem) else Problem(limits, minimize="cost", delta=delta)
     if not is_number(chance) or not 0 < chance < 1:

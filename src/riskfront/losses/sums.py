@@ -16,8 +16,11 @@ from threadpoolctl import ThreadpoolController
 from riskfront.arrays import Array, BoolArray, FloatArray, IntArray
 
 Rows = IntArray | slice
-_BLOCK_BYTES = 1 << 20  # rows are converted to floats in blocks that stay in the processor's cache
-_MANY_BLOCKS = 32  # fewer are done before the threads have started
+# rows are converted to floats in blocks: of the size of a core's own cache for a few sums, when converting is most of the
+# work; larger for many, so that a matrix product has something to multiply
+_BLOCK_BYTES, _LARGE_BLOCK_BYTES = 1 << 20, 1 << 23
+_FEW_SUMS = 16
+_MANY_BYTES = 1 << 25  # fewer are done before the threads have started
 _TASKS = 8  # that each core is given: enough that none waits long for the last, few enough to cost nothing
 _EXACT_SINGLE = 1 << 24  # every count below this is exact in single precision
 
@@ -150,37 +153,42 @@ def weighted_sums(
         product = floats @ factors
         total[block] = np.rint(product) if binary else product
 
-    _for_each(add, list(row_blocks(len(rows), len(weights) * factors.itemsize)))
+    row_bytes = len(weights) * factors.itemsize
+    blocks = list(row_blocks(len(rows), row_bytes, _block_bytes(weights)))
+    _for_each(add, blocks, in_threads=len(rows) * row_bytes >= _MANY_BYTES)
     return Totals(n, total)
 
 
 def rows_at_once(weights: Array, binary: bool) -> int:
     """How many settings ``weighted_sums`` takes at a time; parts of a multiple of it give the same sums as the whole."""
-    return _rows_of(len(weights) * np.dtype(_precision(weights, binary)).itemsize)
+    return _rows_of(len(weights) * np.dtype(_precision(weights, binary)).itemsize, _block_bytes(weights))
+
+
+def _block_bytes(weights: Array) -> int:
+    return _BLOCK_BYTES if weights.shape[1] <= _FEW_SUMS else _LARGE_BLOCK_BYTES
 
 
 def _precision(weights: Array, binary: bool) -> type[np.floating[Any]]:
     return np.float32 if binary and weights.sum(axis=0).max(initial=0) < _EXACT_SINGLE else np.float64
 
 
-def _for_each(function: Callable[[slice], None], blocks: list[slice]) -> None:
-    """Run over blocks of rows, on all cores when there are many.
+def _for_each(function: Callable[[slice], None], blocks: list[slice], in_threads: bool) -> None:
+    """Run over blocks of rows, one after the other or on all cores.
 
     The cores share the blocks, not each matrix product: then the conversion to floats is shared too, and other work on the
     machine does not make the threads of the linear-algebra library wait for each other.
     """
     with SINGLE_THREADED:
-        if len(blocks) < _MANY_BLOCKS:
-            for block in blocks:
-                function(block)
+        if not in_threads:
+            _one_by_one(function, blocks)
         else:
             run = -(-len(blocks) // (_TASKS * _cores()))
             runs = [blocks[first : first + run] for first in range(0, len(blocks), run)]
             with ThreadPoolExecutor(max_workers=_cores()) as pool:
-                list(pool.map(partial(_run, function), runs))
+                list(pool.map(partial(_one_by_one, function), runs))
 
 
-def _run(function: Callable[[slice], None], blocks: list[slice]) -> None:
+def _one_by_one(function: Callable[[slice], None], blocks: Sequence[slice]) -> None:
     for block in blocks:
         function(block)
 
@@ -226,11 +234,11 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def row_blocks(rows: int, row_bytes: int) -> Iterator[slice]:
-    """Slices of rows of about the size of a cache."""
-    step = _rows_of(row_bytes)
+def row_blocks(rows: int, row_bytes: int, size: int = _BLOCK_BYTES) -> Iterator[slice]:
+    """Slices of rows of about this many bytes, by default the size of a cache."""
+    step = _rows_of(row_bytes, size)
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
-def _rows_of(row_bytes: int) -> int:
-    return max(1, _BLOCK_BYTES // max(1, row_bytes))
+def _rows_of(row_bytes: int, size: int) -> int:
+    return max(1, size // max(1, row_bytes))

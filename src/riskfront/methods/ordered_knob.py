@@ -18,7 +18,7 @@ from riskfront.problems.problem import Problem
 from riskfront.statistics.procedures import FixedSequence
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedKnob:
     """Every value of one knob, from its safest end on, until the first failure; all examples test.
 
@@ -28,6 +28,10 @@ class OrderedKnob:
     Args:
         safest: the knob and its safest end, such as {"threshold": "high"} or {"threshold": "low"}. The values of the knob are
             numbers, one setting each. Know it beforehand: an end that was read off the tested examples is no guarantee.
+
+    Examples:
+        >>> OrderedKnob(safest={"threshold": "high"}).opt_fraction  # no plan is learned: every example tests
+        0.0
     """
 
     safest: Mapping[str, str] | None = None

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from riskfront.arrays import BoolArray, FloatArray, IntArray
-from riskfront.calibration.certificate import Certificate
+from riskfront.certificates.certificate import Certificate
 from riskfront.losses.values import plain
 from riskfront.reporting import sentences
 from riskfront.statistics import fronts

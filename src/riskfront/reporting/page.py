@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from riskfront.calibration.certificate import Certificate
-from riskfront.calibration.verdict import listed
+from riskfront.certificates.certificate import Certificate
+from riskfront.certificates.verdict import listed
 from riskfront.reporting import certificate_charts, chart_views, page_charts, page_values, sentences
 from riskfront.reporting.python_command import python_command
 from riskfront.reporting.unlabelled_words import unlabelled_words

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riskfront.calibration.certificate import Certificate
+from riskfront.certificates.certificate import Certificate
 from riskfront.errors import InvalidInputError
 from riskfront.losses.values import plain
 from riskfront.problems.limits import Limit

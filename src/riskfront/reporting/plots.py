@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from riskfront.calibration.certificate import Certificate
+from riskfront.certificates.certificate import Certificate
 from riskfront.errors import MissingExtraError
 from riskfront.losses.values import known
 from riskfront.reporting.certificate_charts import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from riskfront.calibration.certificate import Certificate
+from riskfront.certificates.certificate import Certificate
 from riskfront.methods import make_method
 
 

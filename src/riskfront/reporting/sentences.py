@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
-from riskfront.calibration.certificate import Certificate
-from riskfront.calibration.verdict import confidence, listed
+from riskfront.certificates.certificate import Certificate
+from riskfront.certificates.verdict import confidence, listed
 from riskfront.losses.values import plain
 from riskfront.problems.limits import Limit
 from riskfront.problems.objectives import Objective

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from riskfront.calibration.certificate import Certificate
+from riskfront.certificates.certificate import Certificate
 
 _LITTLE = 0.95  # of the variance left: a proxy that takes away less is called useless
 

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from riskfront.arrays import IntArray
-from riskfront.calibration.certificate import Certificate
-from riskfront.calibration.choice import choose
-from riskfront.calibration.looks import Look
+from riskfront.certificates.certificate import Certificate
+from riskfront.certificates.choice import choose
+from riskfront.certificates.looks import Look
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence
 from riskfront.losses.table import LossTable

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from riskfront.arrays import Array, IntArray
-from riskfront.calibration.verdict import confidence
+from riskfront.certificates.verdict import confidence
 from riskfront.problems.problem import Problem
 from riskfront.runtime.files import write_text
 from riskfront.transformers.backbones.backbone import Backbone

@@ -52,7 +52,7 @@ class Plan:
             try `budget` settings.
         seed: of all that is drawn at random.
         leave_out_repeats: go on without calibration rows whose text was learnt from or is that of another; an error otherwise.
-        choose: which of several chosen settings to use, as in `riskfront.calibration.choice.choose`. By default the first; with
+        choose: which of the chosen settings to use, as in `riskfront.certificates.choice.choose`. By default the first; with
             several values of lambda, the cheapest if the full model had to answer whatever is left unanswered.
         learnt_from: files or data frames with texts that the model learnt from before.
     """

@@ -11,8 +11,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from riskfront.calibration.certificate import Certificate
-from riskfront.calibration.choice import choose
+from riskfront.certificates.certificate import Certificate
+from riskfront.certificates.choice import choose
 from riskfront.errors import StoreError
 from riskfront.methods import make_method
 from riskfront.runtime.files import written_whole

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from riskfront.calibration.looks import Look
+from riskfront.certificates.looks import Look
 from riskfront.errors import SpentExamplesError, StoreError
 from riskfront.spaces.space import Config
 from riskfront.stores.storage import Storage

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from riskfront.calibration.calibration import certify
-from riskfront.calibration.certificate import Certificate
-from riskfront.calibration.looks import ASKED, Look
+from riskfront.certificates.certificate import Certificate
+from riskfront.certificates.looks import ASKED, Look
 from riskfront.errors import EvaluationError, InvalidInputError, SpentExamplesError
 from riskfront.evaluation.evaluation import Bounds, Failures, GroupsGiven, RowsOf, check_examples, check_on_error
 from riskfront.evaluation.outcome import Losses

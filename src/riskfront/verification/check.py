@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from riskfront.arrays import FloatArray, IntArray
-from riskfront.calibration.certificate import Certificate
-from riskfront.calibration.made_of import known_examples
+from riskfront.certificates.certificate import Certificate
+from riskfront.certificates.made_of import known_examples
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.evidence import Evidence, LimitTest
 from riskfront.losses.contents import content_digests, laid_out, own_order, refuse_repeats

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from riskfront.calibration.calibration import certify, split_and_test
-from riskfront.calibration.certificate import Certificate
-from riskfront.calibration.choice import choose
+from riskfront.certificates.certificate import Certificate
+from riskfront.certificates.choice import choose
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.evaluation.outcome import Outcome
 from riskfront.identity.array_digest import BLAKE3

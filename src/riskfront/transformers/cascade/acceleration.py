@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from riskfront.arrays import IntArray
-from riskfront.calibration.choice import choose
+from riskfront.certificates.choice import choose
 from riskfront.errors import InvalidInputError
 from riskfront.methods import make_method
 from riskfront.problems.problem import Problem

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from riskfront.arrays import Array, BoolArray
-from riskfront.calibration.certificate import Certificate
+from riskfront.certificates.certificate import Certificate
 from riskfront.errors import NotCertifiedError, StoreError
 from riskfront.runtime.files import write_text
 from riskfront.transformers.cascade.trace import SMALL, CascadeSetting

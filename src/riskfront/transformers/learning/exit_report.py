@@ -60,27 +60,25 @@ class ExitReport:
         found = " ".join(f"{_short(value)}" for value in self.accuracy)
         place = "before the first layer and after each" if self.first == 0 else "after each layer"
         linear = f"; a linear classifier there {' '.join(map(_short, self.probe))}" if self.probe else ""
-        return (
+        said = (
             f"exits are right, {place}: {found}{linear}; the full model {_short(self.full)}, the most frequent class "
             f"{_short(self.majority)} ({self.n:,} validation texts)"
         )
+        if not self.behind:
+            return said
+        return (
+            f"{said}. {len(self.behind)} of {len(self.accuracy)} exits answer worse than a linear classifier on what they "
+            f"read, those after {_listed(self.behind)} layers: train them for more epochs (--exit-epochs, HeadTraining)"
+        )
 
     def warning(self) -> str | None:
-        """What is wrong with some exits; None if nothing is."""
-        said = []
-        if self.dead:
-            said.append(
-                f"{len(self.dead)} of {len(self.accuracy)} exits answer no better than the most frequent class "
-                f"({_short(self.majority)}): those after {_listed(self.dead)} layers. Nothing can leave there safely; more "
-                "rows, exits='pooled' or a weight on early layers may help."
-            )
-        if self.behind:
-            said.append(
-                f"{len(self.behind)} of {len(self.accuracy)} exits answer worse than a linear classifier on what they read: "
-                f"those after {_listed(self.behind)} layers. They have not learnt what is there: train them for "
-                "more epochs (--exit-epochs, HeadTraining)."
-            )
-        return " ".join(said) or None
+        if not self.dead:
+            return None
+        return (
+            f"{len(self.dead)} of {len(self.accuracy)} exits answer no better than the most frequent class "
+            f"({_short(self.majority)}): those after {_listed(self.dead)} layers. Nothing can leave there safely; more rows, "
+            "exits='pooled' or a weight on early layers may help."
+        )
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")

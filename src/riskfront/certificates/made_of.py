@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from riskfront.calibration.certificate import Certificate
+from riskfront.certificates.certificate import Certificate
 from riskfront.losses.contents import seen_in, sketch_of
 from riskfront.losses.table import LossTable
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from riskfront.calibration.earlier_versions import from_version_1, with_arm
-from riskfront.calibration.frames_in_json import from_columns, to_columns
-from riskfront.calibration.looks import Look, delta_of_all
-from riskfront.calibration.mixture import mixture_weights
-from riskfront.calibration.verdict import certified_sentences, picked_sentences
+from riskfront.certificates.earlier_versions import from_version_1, with_arm
+from riskfront.certificates.frames_in_json import from_columns, to_columns
+from riskfront.certificates.looks import Look, delta_of_all
+from riskfront.certificates.mixture import mixture_weights
+from riskfront.certificates.verdict import certified_sentences, picked_sentences
 from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
 from riskfront.losses.values import plain
 from riskfront.problems.problem import Problem

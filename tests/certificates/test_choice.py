@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront.calibration.choice import choose
+from riskfront.certificates.choice import choose
 from riskfront.errors import InvalidInputError
 from tests.cli.test_cli import riskfront
 

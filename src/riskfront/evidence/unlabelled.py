@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from riskfront.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.evidence.powered import Moments
 from riskfront.losses.derived.unlabelled import ProxyMeans, with_batch_means
 from riskfront.losses.table import LossTable
-from riskfront.methods import Plan
 from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
 from riskfront.problems.proxies import columns_of
@@ -39,20 +39,23 @@ def _with_proxies(problem: Problem) -> list[Limit]:
     return found
 
 
-def what_proxies_brought(plan: Plan, problem: Problem, best: Callable[[], int | None]) -> Mapping[str, Any] | None:
+def what_proxies_brought(
+    opt: LossTable, planned: IntArray, problem: Problem, best: Callable[[], int | None]
+) -> Mapping[str, Any] | None:
     """For each limit with a proxy what it was worth on planning examples; None without such a limit.
 
     Args:
+        planned: the settings that were planned, in their order.
         best: the row of the best setting that was certified; without one, the first that was planned is looked at.
     """
     limits = [limit for limit in problem.limits if limit.proxy is not None]
     if not limits:
         return None
     row = best()
-    if row is None and len(plan):
-        row = int(plan.rows[0])
-    known = plan.opt.n_examples > 0 and row is not None
-    left = [Moments.of(limit, plan.opt, np.array([row])).variance_left if known else None for limit in limits]
+    if row is None and len(planned):
+        row = int(planned[0])
+    known = opt.n_examples > 0 and row is not None
+    left = [Moments.of(limit, opt, np.array([row])).variance_left if known else None for limit in limits]
     return {
         "limits": [
             {"limit": str(limit), "proxy": limit.proxy, "variance_left": share}

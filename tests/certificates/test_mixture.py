@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.calibration.mixture import mixture_weights
+from riskfront.certificates.mixture import mixture_weights
 from riskfront.errors import InvalidInputError
 
 LIMIT = [rf.Limit("error", at_most=0.1)]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from riskfront.arrays import BoolArray
-from riskfront.calibration.certificate import Certificate
+from riskfront.certificates.certificate import Certificate
 from riskfront.errors import InvalidInputError
 from riskfront.problems.limits import Limit
 

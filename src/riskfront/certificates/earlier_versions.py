@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from riskfront.calibration.measured import COLUMNS, NO_TEST
+from riskfront.certificates.measured_columns import COLUMNS, NO_TEST
 from riskfront.problems.limits import Limit
 
 _MEASURED = {"n": "examples", "risk": "measured", "at": "compared_with", "p_value_used": "test"}
