@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.calibration.unlabelled import with_unlabelled
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.foreseen import Foreseen, foresee
+from riskfront.evidence.unlabelled import with_unlabelled
 from tests.calibration import test_unlabelled as unlabelled
 from tests.support.experiment_tables import simulated_table
 
