@@ -7,6 +7,7 @@ from riskfront.calibration.unlabelled import with_unlabelled
 import riskfront as rf
 from riskfront.evidence.evidence import Evidence
 from riskfront.evidence.foreseen import Foreseen, foresee
+from riskfront.evidence.unlabelled import with_unlabelled
 from tests.calibration import test_unlabelled as unlabelled
 from tests.support.experiment_tables import simulated_table
 
