@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from riskfront.calibration.unlabelled import with_unlabelled
 
 import riskfront as rf
 from riskfront.evidence.evidence import Evidence
