@@ -160,10 +160,10 @@ def more_than_one_dimension(frame: pd.DataFrame) -> Iterator[str]:
     )
     if (ratio < 1.1).all():
         yield (
-            "Exits alone do the work here. Likely reasons, not measured apart: token predictors learnt from 600 rows in one pass, and there are three thresholds "
-            "for them; where most texts leave early, few layers are left to save tokens in. The first version, with eight "
-            "token thresholds, predictors of 2,000 rows and no exit before the first layer, gained 36 to 60 % "
-            "(`../adaptive_transformer_ag_news.md`)."
+            "Exits alone do the work here. Likely reasons, not measured apart: token predictors learnt from 600 rows in one "
+            "pass, and there are three thresholds for them; where most texts leave early, few layers are left to save tokens "
+            "in. The first version, with eight token thresholds, predictors of 2,000 rows and no exit before the first layer, "
+            "gained 36 to 60 % (`../adaptive_transformer_ag_news.md`)."
         )
 
 
