@@ -133,6 +133,16 @@ def test_exits_learn_from_what_varies_little(data: Any) -> None:
     assert right[1] < 0.5
 
 
+def test_few_rows_get_as_many_steps_as_many_rows() -> None:
+    """Ten passes over a few hundred rows are too few steps: exits then learn less than a linear classifier."""
+    left_open = HeadTraining()
+    assert left_open.exit_epochs(20_000) == 10
+    for rows in (50, 300, 2000):
+        steps = left_open.exit_epochs(rows) * max(rows // left_open.exit_batch, 1)
+        assert 330 <= steps <= 800
+    assert HeadTraining(epochs=3).exit_epochs(50) == 3
+
+
 def test_the_temperature_is_the_one_with_the_lowest_loss() -> None:
     rng = np.random.default_rng(5)
     logits = rng.normal(size=(4000, 3))

@@ -67,7 +67,7 @@ class TrainingOptions:
     max_length: Annotated[int, typer.Option(help="Tokens of a text that are read.")] = 128
     token_rows: Annotated[int, typer.Option(min=1, help="Rows that token predictors learn from.")] = 4000
     exits: Annotated[str, typer.Option(help="What exits read: pooled, or cls as in the paper.")] = "pooled"
-    exit_epochs: Annotated[int, typer.Option(min=1, help="Of training exits; costs little. More for few rows.")] = 10
+    exit_epochs: Annotated[int, typer.Option(min=0, help="Of training exits; 0 for enough, more for few rows.")] = 0
 
     def training(self, seed: int) -> Training:
         from riskfront.transformers import FineTuning, HeadTraining, Training
@@ -75,7 +75,7 @@ class TrainingOptions:
         return Training(
             FineTuning(self.epochs, learning_rate=self.learning_rate, early_layers=self.early_layers),
             again=self.again,
-            heads=HeadTraining(epochs=self.exit_epochs, token_rows=self.token_rows),
+            heads=HeadTraining(epochs=self.exit_epochs or None, token_rows=self.token_rows),
             exits=self.exits,
             max_length=self.max_length,
             seed=seed,

@@ -30,7 +30,8 @@ from riskfront.transformers.data.tokens import Tokens, tokenize
 from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.gain import Gain
 from riskfront.transformers.learning.fine_tuning import FineTuning, fine_tune
-from riskfront.transformers.learning.head_training import HeadTraining, train_exit_heads, train_token_predictors
+from riskfront.transformers.learning.head_options import HeadTraining
+from riskfront.transformers.learning.head_training import train_exit_heads, train_token_predictors
 from riskfront.transformers.learning.importance import head_importance, token_importance
 from riskfront.transformers.learning.training import Trained, Training, train
 from riskfront.transformers.plan import Grid, Plan, Rows

@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from riskfront.arrays import IntArray
-from riskfront.errors import InvalidInputError
 from riskfront.runtime.progress import ProgressBar
 from riskfront.transformers.backbones.backbone import Backbone, Packed
 from riskfront.transformers.data.tokens import Tokens
@@ -28,44 +27,10 @@ from riskfront.transformers.exits.heads import (
 )
 from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.exits.pooling import features, n_parts
+from riskfront.transformers.learning.head_options import HeadTraining
 from riskfront.transformers.learning.importance import token_importance
 
 SAMPLE = 256  # examples whose tokens' states give the scale of what token predictors read
-
-
-@dataclass(frozen=True)
-class HeadTraining:
-    """How to train the small networks.
-
-    Args:
-        epochs: of the exit heads, on what they read in one pass through the encoder.
-        rows: exit heads learn from at most as many examples, because what they read is held in memory; None for all.
-        token_rows: token predictors learn from at most as many examples, because scores need gradients; None for all.
-        token_epochs: passes over those examples.
-        batch_size, learning_rate: of both.
-        standardise: let exit heads learn from standardised inputs; False to see what it brings.
-        temperature: of each exit, set on validation examples, so that entropies mean the same at every depth; it brought
-            nothing on AG News and QQP.
-    """
-
-    epochs: int = 10
-    rows: int | None = 20_000
-    token_rows: int | None = 4000
-    token_epochs: int = 1
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    standardise: bool = True
-    temperature: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "token_epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        for name in ("rows", "token_rows"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} must be at least 1, or None for all; got {getattr(self, name)}.")
-        if not self.learning_rate > 0:
-            raise InvalidInputError(f"learning_rate must be above 0; got {self.learning_rate}.")
 
 
 def train_token_predictors(
@@ -217,10 +182,11 @@ def fit_exit_heads(
     kept: list[dict[str, Tensor]] = [{}] * len(heads.heads)
     scale = Scale.of(train[0]) if how.standardise else Scale.none(train[0])
     held = scale(validation[0])
-    with ProgressBar("exit heads", how.epochs, shown=progress) as bar:
-        for _ in range(how.epochs):
+    epochs = how.exit_epochs(len(train[1]))
+    with ProgressBar("exit heads", epochs, shown=progress) as bar:
+        for _ in range(epochs):
             order = torch.from_numpy(rng.permutation(len(train[1])))
-            for batch in order.split(4 * how.batch_size):
+            for batch in order.split(how.exit_batch):
                 losses = exit_losses(heads, layout, scale(train[0][batch]), train[1][batch])
                 optimizer.zero_grad()
                 torch.stack(losses).sum().backward()

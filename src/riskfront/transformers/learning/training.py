@@ -26,8 +26,8 @@ from riskfront.transformers.exits.pooling import check_kind
 from riskfront.transformers.folder import encoder_of
 from riskfront.transformers.learning.exit_report import ExitReport, report_exits
 from riskfront.transformers.learning.fine_tuning import FineTuning, fine_tune
+from riskfront.transformers.learning.head_options import HeadTraining
 from riskfront.transformers.learning.head_training import (
-    HeadTraining,
     new_exit_heads,
     read_for_exits,
     train_token_predictors,
