@@ -1,5 +1,6 @@
 """riskfront tune and riskfront evaluate with a task that is wrong: one line, status 2, nothing lost that was evaluated."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -157,6 +158,18 @@ def test_a_budget_that_is_none(tmp_path: Path, budget: str) -> None:
     is_one_line(riskfront("tune", path, *LIMITS, "--budget", budget), ["budget"])
     is_one_line(riskfront("evaluate", path, "--store", tmp_path / "run.zarr", "--budget", budget), ["budget"])
     assert not (tmp_path / "run.zarr").exists()
+
+
+def test_a_task_that_changed_within_a_second_is_another_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one length and one time, so that Python's bytecode of the first would pass for that of the second."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    store, path = tmp_path / "run.zarr", task(tmp_path, GOOD)
+    tune = ["tune", path, *LIMITS, "--search", "random", "--budget", 5, "--store", store]
+    assert riskfront(*tune).returncode in (0, 1)
+    written = path.stat()
+    task(tmp_path, GOOD.replace("random(200)", "random(300)"))
+    os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))
+    is_one_line(riskfront(*tune), ["belongs to another task", "examples"])
 
 
 def test_a_store_of_another_task(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ import json
 import shlex
 import sys
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Annotated, Any
 
 import cloudpickle
@@ -179,11 +180,20 @@ class _Task:
         return cls(path, losses, examples, space, getattr(module, "groups", None), declared)
 
 
+class _FromSource(SourceFileLoader):
+    """Never runs remembered bytecode: Python takes it for current if the file changed within the same second and kept its size,
+    and a task that changed would pass for the one its store belongs to."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _load(path: Path) -> ModuleType:
     """The user's file as a module that travels to workers by value."""
     if not path.is_file():
         raise StoreError(f"cannot read the task '{path}': no such file.")
-    specification = importlib.util.spec_from_file_location(f"riskfront_task_{path.stem}", path)
+    name = f"riskfront_task_{path.stem}"
+    specification = importlib.util.spec_from_file_location(name, path, loader=_FromSource(name, str(path)))
     if specification is None or specification.loader is None:
         raise InvalidInputError(f"a task must be a Python file; got '{path}'.")
     module = importlib.util.module_from_spec(specification)
