@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from riskfront.methods import similarity as similarity_module
 from riskfront.methods.similarity import GridSimilarity, NeighbourSimilarity, similarity
 from tests.support.tables import grid_configs
 
@@ -93,3 +94,11 @@ def test_random_settings_of_numbers_find_their_neighbours() -> None:
 )
 def test_settings_without_structure(configs: pd.DataFrame) -> None:
     assert similarity(configs) is None
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0, 3.0])
+def test_a_long_axis_is_averaged_like_a_short_one(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(3).random((2, 300, 3))
+    near = similarity_module._along(values, 1, scale)
+    monkeypatch.setattr(similarity_module, "_FEW_STEPS", 300)
+    np.testing.assert_allclose(near, similarity_module._along(values, 1, scale), rtol=1e-13)

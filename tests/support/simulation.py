@@ -3,9 +3,9 @@
 A trial makes data whose truth is known, asks riskfront as a user would, and says whether what came back contains a setting
 that truly breaks a limit (a miss). ``delta`` bounds how often that may happen.
 
-A suite looks at the number of misses after an eighth, a quarter, a half and all of its trials, so that what is badly
-broken is found soon. The looks share LEVEL: a correct library fails a suite with probability at most LEVEL, 1e-6, and all
-suites together, fewer than 50, with probability below 5e-5. The seeds are fixed, so this is decided once, not in every run.
+A suite looks at the number of misses after 1/32, 1/16, ..., a half and all of its trials, so that what is badly broken is
+found soon. The looks share LEVEL: a correct library fails a suite with probability at most LEVEL, 1e-6, and all
+suites together, fewer than 100, with probability below 1e-4. The seeds are fixed, so this is decided once, not in every run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy import stats
 from tests.support.checks import too_many
 
 LEVEL = 1e-6
-LOOKS = (0.125, 0.25, 0.5, 1.0)
+LOOKS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +23,8 @@ from riskfront.spaces.grid import Grid
 
 Scales = tuple[float, ...]
 _NEIGHBOURS = 48  # as many settings at most are averaged where the settings form no grid
+_FEW_STEPS = 256  # a matrix serves an axis of so many; on a longer one only near steps are looked at
+_REACH = 8.5  # standard deviations: what is farther off counts for less than rounding does
 _APART = 1e9  # steps between settings that are not alike at all
 
 
@@ -92,12 +95,7 @@ class GridSimilarity:
         found = values[self.rows.ravel()].reshape(*self.rows.shape, -1)
         for axis, scale in zip(self.along, scales, strict=True):
             if scale > 0:
-                steps = np.arange(self.rows.shape[axis])
-                weights = _gaussian((steps[:, None] - steps) ** 2, scale)
-                shape = found.shape
-                # (before, this axis, behind): one product for every place on the axes before
-                flat = found.reshape(math.prod(shape[:axis]), shape[axis], -1)
-                found = np.matmul(weights, flat).reshape(shape)
+                found = _along(found, axis, scale)
         smoothed = np.empty(values.shape)
         smoothed[self.rows.ravel()] = found.reshape(-1, values.shape[1])
         return smoothed
@@ -140,6 +138,30 @@ class NeighbourSimilarity:
             return values
         weights = _gaussian(self.squared, scales[0])
         return np.stack([(weights * column[self.nearest]).sum(axis=1) for column in values.T], axis=1)
+
+
+def _along(values: FloatArray, axis: int, scale: float) -> FloatArray:
+    """Averages along one axis of evenly spaced steps."""
+    shape = values.shape
+    if shape[axis] <= _FEW_STEPS:
+        # (before, this axis, behind): one product for every place on the axes before
+        flat = values.reshape(math.prod(shape[:axis]), shape[axis], -1)
+        return np.matmul(_step_weights(shape[axis], scale), flat).reshape(shape)
+    from scipy.ndimage import correlate1d
+
+    reach = np.arange(-math.ceil(_REACH * scale), math.ceil(_REACH * scale) + 1)
+    weights = np.exp(-0.5 * (reach / scale) ** 2)
+    near = correlate1d(np.ones(shape[axis]), weights, mode="constant")
+    total: FloatArray = correlate1d(values, weights, axis=axis, mode="constant")
+    total /= near.reshape([-1 if place == axis else 1 for place in range(len(shape))])
+    return total
+
+
+@lru_cache(maxsize=64)
+def _step_weights(steps: int, scale: float) -> FloatArray:
+    """(steps, steps): every trial of an experiment asks for the same few."""
+    places = np.arange(steps)
+    return _gaussian((places[:, None] - places) ** 2, scale)
 
 
 def _gaussian(squared: Array, scale: float) -> FloatArray:
