@@ -45,7 +45,8 @@ from riskfront.transformers.acceleration import thresholds_of
 from riskfront.transformers.data.tokens import load_tokenizer
 from riskfront.transformers.exits.heads import ExitHeads
 from riskfront.transformers.exits.pooling import features, n_parts
-from riskfront.transformers.learning.head_training import fit_exit_heads, reads, rows_to_read
+from riskfront.transformers.learning.exit_reading import rows_to_read
+from riskfront.transformers.learning.head_training import fit_exit_heads, reads
 from riskfront.transformers.learning.training import tokens_of
 from riskfront.transformers.pruning.cost import Sizes, Work, flops
 from riskfront.transformers.pruning.passes import entropies, leaving_depths

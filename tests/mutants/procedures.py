@@ -53,6 +53,8 @@ def level(factor: float) -> Any:
             decision._until_first_failure,
             _at_factor(decision._until_first_failure, factor),
         )
+        shares = decision._shares_of
+        everywhere(shares, lambda delta, net: (factor * shares(delta, net)[0], shares(delta, net)[1]))
 
     return apply
 

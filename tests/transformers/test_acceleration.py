@@ -69,7 +69,7 @@ def test_from_an_encoder_without_a_head(encoder_folder: Path, tmp_path: Path) ->
     found = accelerate(encoder_folder, frame, PROBLEM, tmp_path, PLAN, say=lines.append, progress=False)
     assert found.certificate
     assert found.certificate.guaranteed
-    assert lines[:4] == ["1-fine-tuned ...", "2-head-scores ...", "3-exit-heads ...", "4-token-predictors ..."]
+    assert lines[:4] == ["1-fine-tuned ...", "2-head-scores ...", "3-token-predictors ...", "4-exit-heads ..."]
     assert lines[4].startswith("exits are right, before the first layer and after each: ")
     assert lines[5].startswith(f"calibrating on {len(read_parts(frame, PLAN).calibration):,} texts, ")
     fresh = tiny.make_frame(300, 23)
@@ -81,7 +81,7 @@ def test_from_an_encoder_without_a_head(encoder_folder: Path, tmp_path: Path) ->
     lines.clear()
     again = accelerate(encoder_folder, frame, PROBLEM, tmp_path, PLAN, say=lines.append, progress=False)
     assert lines[:4] == [
-        f"{step}: done before" for step in ("1-fine-tuned", "2-head-scores", "3-exit-heads", "4-token-predictors")
+        f"{step}: done before" for step in ("1-fine-tuned", "2-head-scores", "3-token-predictors", "4-exit-heads")
     ]
     assert again.certificate is not None
     assert again.certificate.to_dict() == found.certificate.to_dict()

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import Backbone, FineTuning, Layout, fine_tune
 from riskfront.transformers.exits.pooling import features
+from riskfront.transformers.learning.exit_reading import exit_features
 from riskfront.transformers.learning.fine_tuning import Probes
-from riskfront.transformers.learning.head_training import exit_features
 from tests.support import tiny_transformers as tiny
 
 

@@ -16,10 +16,10 @@ from riskfront.transformers.exits.heads import (
     fold_standardisation,
     log_softmax_by_example,
 )
+from riskfront.transformers.learning.exit_reading import exit_features
 from riskfront.transformers.learning.head_training import (
     Scale,
     best_temperature,
-    exit_features,
     exit_losses,
     predictor_loss,
     reads,

@@ -60,7 +60,7 @@ class TablePlan:
     plan: Plan = field(default_factory=Plan)
     exits: Sequence[str] = ("pooled", "cls")
     head_shares: Sequence[float] = (0.0, 0.25)
-    token_shares: Sequence[float] = (0.0, 0.3, 0.6, 0.85)
+    token_shares: Sequence[float] = (0.0, 0.3, 0.5, 0.65, 0.8)
     n_exits: int = 120
     test_split: str = ""
 

@@ -9,15 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from riskfront.arrays import IntArray
 from riskfront.transformers.data.tokens import Tokens
+from riskfront.transformers.exits.heads import ExitHeads
+from riskfront.transformers.exits.layout import Layout
+from riskfront.transformers.learning.head_training import reads
 from riskfront.transformers.pruning.network import Network, Walk
 
 
 @dataclass(frozen=True)
 class ExitReport:
-    """On validation examples, nothing pruned.
+    """On validation examples, nothing pruned unless it says so.
 
     Args:
         first: depth of the first exit.
@@ -26,6 +30,8 @@ class ExitReport:
         majority: share of the most frequent class.
         n: examples.
         probe: accuracy of a linear classifier on what each exit reads; empty where none was trained.
+        pruned: accuracy of each exit where tokens and heads were dropped on the way, at random thresholds; empty where exits
+            did not learn from such texts.
     """
 
     first: int
@@ -34,6 +40,7 @@ class ExitReport:
     majority: float
     n: int
     probe: tuple[float, ...] = ()
+    pruned: tuple[float, ...] = ()
 
     @property
     def dead(self) -> list[int]:
@@ -60,8 +67,9 @@ class ExitReport:
         found = " ".join(f"{_short(value)}" for value in self.accuracy)
         place = "before the first layer and after each" if self.first == 0 else "after each layer"
         linear = f"; a linear classifier there {' '.join(map(_short, self.probe))}" if self.probe else ""
+        pruned = f"; with tokens and heads dropped {' '.join(map(_short, self.pruned))}" if self.pruned else ""
         said = (
-            f"exits are right, {place}: {found}{linear}; the full model {_short(self.full)}, the most frequent class "
+            f"exits are right, {place}: {found}{linear}{pruned}; the full model {_short(self.full)}, the most frequent class "
             f"{_short(self.majority)} ({self.n:,} validation texts)"
         )
         if not self.behind:
@@ -86,7 +94,7 @@ class ExitReport:
     @classmethod
     def load(cls, path: Path) -> ExitReport:
         values = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**values | {name: tuple(values.get(name, ())) for name in ("accuracy", "probe")})
+        return cls(**values | {name: tuple(values.get(name, ())) for name in ("accuracy", "probe", "pruned")})
 
 
 @torch.inference_mode()
@@ -106,6 +114,13 @@ def report_exits(network: Network, tokens: Tokens, labels: IntArray, *, batch_si
     accuracy = (right / len(tokens)).tolist()
     majority = float(np.bincount(labels).max() / len(labels))
     return ExitReport(first, tuple(accuracy[first:-1]), accuracy[-1], majority, len(tokens))
+
+
+@torch.no_grad()
+def exit_accuracy(heads: ExitHeads, layout: Layout, seen: Tensor, labels: Tensor) -> tuple[float, ...]:
+    """Of each exit, on what it reads, (examples, depths, parts x width)."""
+    answers = [heads(layout.first_exit + k, reads(layout.history, seen, k)) for k in range(seen.shape[1])]
+    return tuple(float((found.argmax(dim=1) == labels).double().mean()) for found in answers)
 
 
 def _short(share: float) -> str:

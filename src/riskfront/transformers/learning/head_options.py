@@ -18,6 +18,8 @@ class HeadTraining:
         epochs: of the exit heads, on what they read in one pass through the encoder. None: ten, and more for few rows, until
             they have had 400 steps; with less, heads learn less than a linear classifier does.
         rows: exit heads learn from at most as many examples, because what they read is held in memory; None for all.
+        pruned: let exit heads learn from pruned texts too, each example once as it is and once with tokens and heads dropped.
+            None: all but those that read [CLS], which are the paper's.
         token_rows: token predictors learn from at most as many examples, because scores need gradients; None for all.
         token_epochs: passes over those examples.
         batch_size, learning_rate: of both.
@@ -27,7 +29,8 @@ class HeadTraining:
     """
 
     epochs: int | None = None
-    rows: int | None = 20_000
+    rows: int | None = 10_000
+    pruned: bool | None = None
     token_rows: int | None = 4000
     token_epochs: int = 1
     batch_size: int = 32
@@ -46,6 +49,10 @@ class HeadTraining:
                 raise InvalidInputError(f"{name} must be at least 1, or None for all; got {getattr(self, name)}.")
         if not self.learning_rate > 0:
             raise InvalidInputError(f"learning_rate must be above 0; got {self.learning_rate}.")
+
+    def learns_from_pruned(self, exits: str) -> bool:
+        """Whether exits that read this learn from pruned texts too."""
+        return exits != "cls" if self.pruned is None else self.pruned
 
     @property
     def exit_batch(self) -> int:

@@ -1,4 +1,4 @@
-"""Steps 3 and 4: train exit heads and token predictors beside the frozen encoder, all depths together.
+"""Steps 3 and 4: train token predictors and exit heads beside the frozen encoder, all depths together.
 
 Both learn from standardised inputs, with statistics of training rows: in early layers what tells examples apart is a thousandth
 of a state's size, and networks that see it unscaled learn nothing. Scales are folded into the first linear layer afterwards.
@@ -26,7 +26,7 @@ from riskfront.transformers.exits.heads import (
     log_softmax_by_example,
 )
 from riskfront.transformers.exits.layout import Layout
-from riskfront.transformers.exits.pooling import features, n_parts
+from riskfront.transformers.learning.exit_reading import Pruner, read_for_exits
 from riskfront.transformers.learning.head_options import HeadTraining
 from riskfront.transformers.learning.importance import token_importance
 
@@ -110,31 +110,13 @@ def train_exit_heads(
     validation: tuple[Tokens, IntArray],
     how: HeadTraining,
     *,
+    pruned_by: Pruner | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> ExitHeads:
-    """One pass through the encoder for what exits read, then `fit_exit_heads`."""
-    seen, held = read_for_exits(backbone, layout, train, validation, how, seed=seed, progress=progress)
-    return new_exit_heads(backbone, layout, seen, held, how, seed=seed, progress=progress)
-
-
-def read_for_exits(
-    backbone: Backbone,
-    layout: Layout,
-    train: tuple[Tokens, IntArray],
-    validation: tuple[Tokens, IntArray],
-    how: HeadTraining,
-    *,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """What exits read, (examples, depths, parts x width), and labels: of training and of validation examples."""
-    chosen = rows_to_read(len(train[0]), how, seed)
-    train = (train[0].take(chosen), train[1][chosen])
-    with ProgressBar("reading for exit heads", len(train[0]) + len(validation[0]), shown=progress) as bar:
-        seen, held = (exit_features(backbone, layout, part[0], how.batch_size, bar) for part in (train, validation))
-    targets, held_targets = (torch.tensor(part[1], device=backbone.device) for part in (train, validation))
-    return (seen, targets), (held, held_targets)
+    """One pass through the encoder for what exits read, two with a `pruned_by`, then `fit_exit_heads`."""
+    read = read_for_exits(backbone, layout, train, validation, how, pruned_by=pruned_by, seed=seed, progress=progress)
+    return new_exit_heads(backbone, layout, read.train, read.validation, how, seed=seed, progress=progress)
 
 
 def new_exit_heads(
@@ -151,11 +133,6 @@ def new_exit_heads(
     heads = _new(ExitHeads, layout, backbone.n_layers, backbone.width, backbone.n_classes, seed=seed)
     fit_exit_heads(heads.to(backbone.device), layout, train, validation, how, seed=seed, progress=progress)
     return heads
-
-
-def rows_to_read(n: int, how: HeadTraining, seed: int = 0) -> IntArray:
-    """The examples that exit heads learn from, drawn at random from `n`."""
-    return np.random.Generator(np.random.PCG64([seed, 3])).permutation(n)[: how.rows]
 
 
 def fit_exit_heads(
@@ -222,28 +199,6 @@ def exit_losses(heads: ExitHeads, layout: Layout, seen: Tensor, labels: Tensor) 
 def reads(look_back: bool, seen: Tensor, k: int) -> Tensor:
     """(rows, inputs): of (rows, depths, width), what the k-th network reads; if it looks back, all depths up to its own."""
     return seen[:, : k + 1].flatten(1) if look_back else seen[:, k]
-
-
-@torch.no_grad()
-def exit_features(
-    backbone: Backbone, layout: Layout, tokens: Tokens, batch_size: int, bar: ProgressBar | None = None
-) -> Tensor:
-    """(examples, depths, parts x width): what each exit reads of its own depth."""
-    layers, place = backbone.layers(), backbone.device
-    width = n_parts(layout.exits, layout.pairs) * backbone.width
-    found = torch.empty(len(tokens), backbone.n_layers - layout.first_exit, width, device=place)
-    for positions in tokens.batches(batch_size):
-        batch, texts = backbone.embed(tokens.padded(positions, place)), tokens.packed_texts(positions, place)
-        read = []
-        for depth in range(backbone.n_layers):
-            if depth > 0:
-                batch = layers[depth - 1](batch)
-            if depth >= layout.first_exit:
-                read.append(features(layout.exits, layout.pairs, batch.states, batch.lengths, texts))
-        found[torch.from_numpy(positions)] = torch.stack(read, dim=1)
-        if bar is not None:
-            bar.advance(len(positions))
-    return found
 
 
 @dataclass(frozen=True)

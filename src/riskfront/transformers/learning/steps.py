@@ -67,6 +67,10 @@ class Steps:
             old.unlink(missing_ok=True)
         return load(target)
 
+    def made(self, name: str) -> str:
+        """The digest of what a step of this run was made from, for steps that need the results of several others."""
+        return self._made[name]
+
     def checkpoint(self, name: str) -> Path:
         """Where the step that is being made may keep how far it is. The file is removed when the step is done; that of a step
         made from something else is never seen."""

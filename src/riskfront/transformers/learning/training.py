@@ -1,4 +1,4 @@
-"""The four training steps, one after the other, each done once: fine-tuning, head scores, exit heads, token predictors."""
+"""The four training steps, one after the other, each done once: fine-tuning, head scores, token predictors, exit heads."""
 
 from __future__ import annotations
 
@@ -24,14 +24,11 @@ from riskfront.transformers.exits.heads import ExitHeads, TokenPredictors
 from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.exits.pooling import check_kind
 from riskfront.transformers.folder import encoder_of
-from riskfront.transformers.learning.exit_report import ExitReport, report_exits
+from riskfront.transformers.learning.exit_reading import Pruner, read_for_exits
+from riskfront.transformers.learning.exit_report import ExitReport, exit_accuracy, report_exits
 from riskfront.transformers.learning.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.learning.head_options import HeadTraining
-from riskfront.transformers.learning.head_training import (
-    new_exit_heads,
-    read_for_exits,
-    train_token_predictors,
-)
+from riskfront.transformers.learning.head_training import new_exit_heads, train_token_predictors
 from riskfront.transformers.learning.importance import head_importance
 from riskfront.transformers.learning.own_trainer import LabelledRows, MakeTrainer, identity, train_with
 from riskfront.transformers.learning.probes import probe_accuracy
@@ -161,36 +158,6 @@ def train(
         after="1-fine-tuned",
     )
 
-    def exits_trained(path: Path) -> None:
-        learnt, checked = (seen, training.labels), (held, validation.labels)
-        read = read_for_exits(backbone, layout, learnt, checked, how.heads, seed=how.seed, progress=progress)
-        found = new_exit_heads(backbone, layout, *read, how.heads, seed=how.seed, progress=progress)
-        save_file(found.state_dict(), path / "exit_heads.safetensors")
-        unpruned = Network(backbone, scores, found, TokenPredictors(layout, backbone.n_layers, backbone.width), layout)
-        report = report_exits(unpruned, held, validation.labels)
-        replace(report, probe=probe_accuracy(*read)).save(path / "exits.json")
-
-    exits, report = steps.run(
-        "3-exit-heads",
-        {
-            "layout": layout.to_dict(),
-            "rows": how.heads.rows,
-            "epochs": how.heads.epochs,
-            "batch_size": how.heads.batch_size,
-            "learning_rate": how.heads.learning_rate,
-            "standardise": how.heads.standardise,
-            "temperature": how.heads.temperature,
-        },
-        exits_trained,
-        lambda p: (
-            _loaded(
-                ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes), p / "exit_heads.safetensors"
-            ),
-            ExitReport.load(p / "exits.json"),
-        ),
-        after="2-head-scores",  # not for the scores, but they too change with the validation texts
-    )
-
     def predictors_trained(path: Path) -> None:
         found = train_token_predictors(
             backbone, layout, seen, training.labels, how.heads, seed=how.seed, progress=progress
@@ -198,7 +165,7 @@ def train(
         save_file(found.state_dict(), path / "predictors.safetensors")
 
     predictors = steps.run(
-        "4-token-predictors",
+        "3-token-predictors",
         {
             "layout": layout.to_dict(),
             "rows": how.heads.token_rows,
@@ -209,8 +176,43 @@ def train(
         predictors_trained,
         lambda p: _loaded(TokenPredictors(layout, backbone.n_layers, backbone.width), p / "predictors.safetensors"),
         after="1-fine-tuned",
+    ).to(place)
+    pruner = Pruner(predictors, scores) if how.heads.learns_from_pruned(layout.exits) else None
+
+    def exits_trained(path: Path) -> None:
+        parts = ((seen, training.labels), (held, validation.labels))
+        options: dict[str, Any] = {"seed": how.seed, "progress": progress}
+        read = read_for_exits(backbone, layout, *parts, how.heads, pruned_by=pruner, **options)
+        found = new_exit_heads(backbone, layout, read.train, read.validation, how.heads, **options)
+        save_file(found.state_dict(), path / "exit_heads.safetensors")
+        report = report_exits(Network(backbone, scores, found, predictors, layout), held, validation.labels)
+        pruned = () if read.pruned is None else exit_accuracy(found, layout, *read.pruned)
+        report = replace(report, probe=probe_accuracy(read.train, read.whole), pruned=pruned)
+        report.save(path / "exits.json")
+
+    exits, report = steps.run(
+        "4-exit-heads",
+        {
+            "layout": layout.to_dict(),
+            "rows": how.heads.rows,
+            "epochs": how.heads.epochs,
+            "batch_size": how.heads.batch_size,
+            "learning_rate": how.heads.learning_rate,
+            "standardise": how.heads.standardise,
+            "temperature": how.heads.temperature,
+            "pruned_by": None if pruner is None else steps.made("3-token-predictors"),
+        },
+        exits_trained,
+        lambda p: (
+            _loaded(
+                ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes), p / "exit_heads.safetensors"
+            ),
+            ExitReport.load(p / "exits.json"),
+        ),
+        after="2-head-scores",  # which change with the validation texts, too
     )
-    network = Network(backbone, scores, exits.to(place), predictors.to(place), layout)
+
+    network = Network(backbone, scores, exits.to(place), predictors, layout)
     say(str(report))
     if (warning := report.warning()) is not None:
         warnings.warn(warning, stacklevel=2)
