@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="parts of names of mutants or of their suites; by default all")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--share", type=float, default=1.0, help="share of the trials, for a first look")
+    parser.add_argument("--no-library", action="store_true", help="do not run the suites on the library as it is, too")
     given = parser.parse_args()
     chosen = [
         m for m in MUTANTS.values() if not given.names or any(part in f"{m.name} {m.suite}" for part in given.names)
@@ -32,7 +33,8 @@ def main() -> int:
     if console.width < _WIDTH:
         console = Console(width=_WIDTH)  # tables that break names cannot be read, in a log least of all
     suites = dict.fromkeys(mutant.suite for mutant in chosen)
-    jobs = [(None, suite) for suite in suites] + [(mutant.name, mutant.suite) for mutant in chosen]
+    jobs: list[tuple[str | None, str]] = [] if given.no_library else [(None, suite) for suite in suites]
+    jobs += [(mutant.name, mutant.suite) for mutant in chosen]
     for verdict in judge_all(jobs, given.share, given.jobs):
         found.append(verdict)
         console.print(
