@@ -4,7 +4,8 @@
 
 WORK is the folder that `benchmarks.adaptive_transformer train` filled. What exits read is computed once for train, validation
 and test rows and kept in WORK; every row of the table then trains heads of its own on it. PLAIN is a classifier that was
-fine-tuned on the same rows without a loss on early layers. Writes results/adaptive_transformer_ablation_NAME.md and .csv.
+fine-tuned on the same rows without a loss on early layers. Writes results/adaptive_transformer_ablation_NAME.md and .csv. What
+tokens bring is measured by benchmarks.adaptive_transformer_tokens.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ from benchmarks.adaptive_transformer import (
     DELTA,
     PLANS,
     TRIALS,
-    certified_speed_ups,
-    make_table,
     write_results,
 )
 from riskfront.transformers import (
@@ -34,14 +33,10 @@ from riskfront.transformers import (
     HeadTraining,
     LabelledTexts,
     Layout,
-    Network,
-    PruningTrace,
     Tokens,
     load_classifier,
     read_parts,
-    train,
 )
-from riskfront.transformers.acceleration import thresholds_of
 from riskfront.transformers.data.tokens import load_tokenizer
 from riskfront.transformers.exits.heads import ExitHeads
 from riskfront.transformers.exits.pooling import features, n_parts
@@ -180,34 +175,6 @@ def exit_table(found: np.ndarray, test: Seen, taus: list[float], sizes: Sizes) -
     return rf.LossTable([{"tau_layer": tau} for tau in taus], losses, bounds={"accuracy_drop": (-1, 1)})
 
 
-def without_first_predictor(network: Network) -> Network:
-    """The same network, but layer 1 reads all tokens."""
-    layout = replace(network.layout, first_predictor=1)
-    predictors = type(network.predictors)(layout, network.backbone.n_layers, network.backbone.width)
-    for mine, other in zip(predictors.predictors, list(network.predictors.predictors)[1:], strict=True):
-        mine.load_state_dict(other.state_dict())
-    return Network(network.backbone, network.head_scores, network.exit_heads, predictors.eval(), layout)
-
-
-def measure_tokens(arguments: argparse.Namespace) -> list[dict[str, object]]:
-    """Tokens and exits together, without and with a token predictor before the first layer; passes are kept in WORK."""
-    plan = PLANS[arguments.name]
-    parts = read_parts(arguments.data, plan)
-    trained = train(arguments.model, parts, arguments.work / "training", plan.training, say=print, progress=False)
-    tokens, labels = trained.tokens(parts.calibration), parts.calibration.reordered(trained.classes).labels
-    rows = []
-    for name, network in (
-        ("+ tokens pruned after each layer", without_first_predictor(trained.network)),
-        ("+ tokens pruned before the first layer too", trained.network),
-    ):
-        thresholds = thresholds_of(replace(trained, network=network), parts.validation.take(np.arange(300)), plan)
-        trace = PruningTrace(network, tokens, labels, folder=arguments.work / "traces", progress=False)
-        found = certified_speed_ups(make_table(thresholds, trace))
-        found = found[(found["limit"] == "accuracy_drop") & (found["dimensions"] == "exits and tokens")]
-        rows += [{"change": name, **row} for row in found[["alpha", "speed_up", "violated"]].to_dict("records")]
-    return rows
-
-
 def measure_exits(arguments: argparse.Namespace, model: str, cache: Path, wanted: list[Arm]) -> list[dict[str, object]]:
     plan = PLANS[arguments.name]
     parts = read_parts(arguments.data, plan)
@@ -232,13 +199,10 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--plain", help="a classifier fine-tuned without a loss on early layers")
-    parser.add_argument("--no-tokens", action="store_true", help="exits only: no pass with pruned tokens")
     arguments = parser.parse_args()
     pairs = read_parts(arguments.data, PLANS[arguments.name]).train.second is not None
     tuned = arguments.work / "training" / "1-fine-tuned"
     rows = measure_exits(arguments, str(tuned), arguments.work / "features", arms(pairs))
-    if not arguments.no_tokens:
-        rows += measure_tokens(arguments)
     if arguments.plain:
         last = replace(arms(pairs)[-2], name="exits only, without a loss on early layers")
         rows += measure_exits(arguments, arguments.plain, arguments.work / "features-plain", [last])
@@ -258,7 +222,7 @@ def lines_of(name: str, frame: pd.DataFrame) -> list[str]:
     lines += [
         f"{plan.rows.calibration:,} test rows, {TRIALS} splits, signed drop, FLOPs of the full model over the mean of those of"
     ]
-    lines += ["the certified settings. Changes add up from row to row; exits only until tokens are named.", ""]
+    lines += ["the certified settings. Changes add up from row to row; exits only.", ""]
     lines += ["| change | " + " | ".join(f"alpha {a}" for a in ALPHAS) + " |", "| --- | --- | --- | --- |"]
     for change, rows in frame.groupby("change", sort=False):
         cells = [f"x{row.speed_up:.2f} (violated {row.violated:.2f})" for row in rows.itertuples()]
