@@ -147,8 +147,8 @@ def _chosen_scales(test: LimitTest, opt: LossTable, like: Similarity) -> Scales:
 class _Predictions:
     """What one half of the planning examples, smoothed by each of the candidates, says about the other half.
 
-    moments (settings, candidates, halves and groups, 3): predictions, their squares, and their products with what was
-    measured. measured (settings, halves and groups, 2): what was measured, and its square.
+    moments (candidates, halves and groups, 3, settings): predictions, their squares, and their products with what was
+    measured. measured (halves and groups, 2, settings): what was measured, and its square.
     """
 
     candidates: list[Scales]
@@ -160,14 +160,15 @@ class _Predictions:
     def of(cls, test: LimitTest, opt: LossTable, like: Similarity) -> _Predictions:
         half = [test.as_badness(sums, opt.n_examples // 2) for sums in opt.halves(test.limit.term)]
         measured = np.hstack([_means(test, sums) for sums in half])
+        # in the order of the halves that they predict
+        other = Totals(np.hstack([sums.n for sums in half[::-1]]), np.hstack([sums.total for sums in half[::-1]]))
         candidates = _candidates(like.axes)
-        moments = np.empty((len(measured), len(candidates), measured.shape[1], 3))
+        moments = np.empty((len(candidates), measured.shape[1], 3, len(measured)))
         for place, scales in enumerate(candidates):
-            # in the order of the halves that they predict
-            shown = np.hstack([_means(test, _averaged(sums, like, scales)) for sums in half[::-1]])
-            moments[:, place, :, 0], moments[:, place, :, 1] = shown, shown**2
-            moments[:, place, :, 2] = shown * measured
-        return cls(candidates, moments, np.stack([measured, measured**2], axis=-1), measured.mean(axis=1))
+            shown = _means(test, _averaged(other, like, scales)).T
+            moments[place, :, 0], moments[place, :, 1] = shown, shown**2
+            moments[place, :, 2] = shown * measured.T
+        return cls(candidates, moments, np.stack([measured.T, measured.T**2], axis=1), measured.mean(axis=1))
 
     def best(self, weights: FloatArray) -> Scales:
         """No smoothing (the first candidate) unless some smoothing agrees better with what was measured than chance explains;
@@ -176,8 +177,8 @@ class _Predictions:
         Agreement is a correlation over settings, since all that a plan needs is an order: to draw all risks nearer to their
         mean must not look like a gain.
         """
-        mean, square, product = np.moveaxis(np.tensordot(weights, self.moments, axes=(0, 0)), -1, 0)
-        m, m2 = np.moveaxis(np.tensordot(weights, self.measured, axes=(0, 0)), -1, 0)
+        mean, square, product = np.moveaxis(self.moments @ weights, -1, 0)
+        m, m2 = np.moveaxis(self.measured @ weights, -1, 0)
         spread = np.sqrt(np.maximum((square - mean**2) * (m2 - m**2), 0.0)).sum(axis=1)
         cross = (product - mean * m).sum(axis=1)
         agreement = np.arctanh(np.clip(cross / np.maximum(spread, 1e-300), -0.999999, 0.999999))

@@ -77,11 +77,13 @@ class GridSimilarity:
 
     rows: IntArray
     along: tuple[int, ...]
+    in_order: bool  # whether the settings come as the grid lists them, as they mostly do
 
     @classmethod
     def of(cls, configs: pd.DataFrame, numbers: list[str]) -> GridSimilarity:
         grid = Grid.of(configs)
-        return cls(grid.rows, tuple(axis for axis, name in enumerate(grid.axes) if name in numbers))
+        along = tuple(axis for axis, name in enumerate(grid.axes) if name in numbers)
+        return cls(grid.rows, along, bool((grid.rows.ravel() == np.arange(grid.rows.size)).all()))
 
     @property
     def axes(self) -> int:
@@ -92,10 +94,12 @@ class GridSimilarity:
         return math.prod(self.rows.shape[axis] for axis in self.along)
 
     def smooth(self, values: FloatArray, scales: Scales) -> FloatArray:
-        found = values[self.rows.ravel()].reshape(*self.rows.shape, -1)
+        found = (values if self.in_order else values[self.rows.ravel()]).reshape(*self.rows.shape, -1)
         for axis, scale in zip(self.along, scales, strict=True):
             if scale > 0:
                 found = _along(found, axis, scale)
+        if self.in_order:
+            return found.reshape(values.shape)
         smoothed = np.empty(values.shape)
         smoothed[self.rows.ravel()] = found.reshape(-1, values.shape[1])
         return smoothed
