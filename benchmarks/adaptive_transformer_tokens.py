@@ -122,7 +122,7 @@ def lines_of(given: argparse.Namespace, frame: pd.DataFrame, about: list[str]) -
         f"Made by `python -m benchmarks.adaptive_transformer_tokens {options} --rows {given.rows}`",
         "and the paths of model, data and work.",
         f"gte-small fine-tuned on {given.train_rows:,} rows, weight {given.early_layers:g} on early layers; token predictors",
-        f"and exit heads learnt from 2,000 of them; {given.rows:,} test rows, {len(TOKEN_SHARES)} x 120 token and exit thresholds,",
+        f"and exit heads learnt from 2,000; {given.rows:,} test rows, {len(TOKEN_SHARES)} x 120 token and exit thresholds,",
         f"{TRIALS} splits, signed drop; FLOPs of the full model over the mean of those of the certified settings.",
         "",
     ]
