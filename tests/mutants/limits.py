@@ -62,7 +62,7 @@ def _of(change: Any) -> Any:
 
 at_least_flipped = _of(lambda test: test if test.limit.at_least is None else replace(test, alpha=1 - test.alpha))
 at_least_as_at_most = _of(
-    lambda test: replace(test, limit=replace(test.limit, at_most=test.limit.value, at_least=None))
+    lambda test: test if test.limit.at_least is None else replace(test, alpha=1 - test.alpha, upper=True)
 )
 quantile_as_share = _of(lambda test: test if test.limit.quantile is None else replace(test, alpha=test.limit.quantile))
 
@@ -135,6 +135,6 @@ MUTANTS = [
     Mutant("quantile: q for 1 - q", "calibrate: quantile", quantile_as_share),
     Mutant("quantile: off by one", "calibrate: quantile", quantile_off_by_one),
     Mutant("bets: smallest losses first", "calibrate: continuous losses", bets_in_order_of_size),
-    Mutant("bets: stakes know their own loss", "calibrate: continuous losses", bets_see_their_own_loss),
+    Mutant("bets: stakes know their own loss", "certify: examples of two contents", bets_see_their_own_loss),
     Mutant("classes without examples pass", "calibrate: class lost in the split", empty_passes),
 ]

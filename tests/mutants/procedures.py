@@ -259,7 +259,7 @@ MUTANTS = [
     Mutant("plan and test on the same rows", SEQUENCE, no_split),
     Mutant("plan on all rows", SEQUENCE, plans_on_all),
     Mutant("test on the opt rows", SEQUENCE, tests_on_opt),
-    Mutant("half of the opt rows tested, default method", "calibrate: default method", half_inside),
+    Mutant("half of the opt rows tested, default method", "calibrate: default method on names", half_inside),
     Mutant("half of the opt rows tested, in trials", "experiment.run: sharp", half_inside),
     Mutant("order of the sequence from test data", SEQUENCE, order_of_test_data),
     Mutant("smoothing sees the test rows", "calibrate: smooth grid of nulls", smooths_test_rows),

@@ -67,6 +67,13 @@ def default_method(trial: int, m: int = 300) -> bool:
     return false_settings(rf.calibrate(table_of(loss, settings(m)), PROBLEM, seed=trial), risk > ALPHA)
 
 
+def names_only(trial: int, m: int = 300) -> bool:
+    """The same where settings are names, all of them null: nothing is smoothed, and half of delta goes to the net."""
+    loss = nulls(np.random.default_rng([12, trial]), m, 300)
+    names = pd.DataFrame({"prompt": [f"p{i}" for i in range(m)]})
+    return bool(rf.calibrate(table_of(loss, names), PROBLEM, seed=trial))
+
+
 def borders(trial: int, m: int = 230) -> bool:
     """A declared order in which all settings hold but one, which sits where one chunk of a costly test ends, or begins.
 
@@ -238,6 +245,7 @@ def path_and_net(numbers: range) -> int:
 SUITES = [
     Suite("calibrate: sequence of nulls", one_by_one(sequence_of_nulls), 1600),
     Suite("calibrate: default method", one_by_one(default_method), 800),
+    Suite("calibrate: default method on names", one_by_one(names_only), 800),
     Suite("calibrate: borders of chunks", one_by_one(borders), 400),
     Suite("calibrate: ordered knob", one_by_one(ordered_knob), 2400),
     Suite("calibrate: ordered knob, bets", one_by_one(ordered_knob_bets), 2000),
