@@ -70,7 +70,9 @@ class TablesOptions:
     exit_rows: Annotated[int, typer.Option(min=1, help="Rows that exit heads learn from.")] = 2000
     token_rows: Annotated[int, typer.Option(min=1, help="Rows that token predictors learn from.")] = 2000
     head_shares: Annotated[str, typer.Option(help="Shares of attention heads below a threshold.")] = "0,0.25"
-    token_shares: Annotated[str, typer.Option(help="Shares of tokens' scores below a threshold.")] = "0,0.3,0.5,0.65,0.8"
+    token_shares: Annotated[str, typer.Option(help="Shares of tokens' scores below a threshold.")] = (
+        "0,0.3,0.5,0.65,0.8"
+    )
     exit_thresholds: Annotated[int, typer.Option(min=1, help="Exit thresholds; they cost no pass.")] = 120
     learnt_from: Annotated[
         list[str], typer.Option(help="A file of texts that the model learnt from before it came here; repeat.")

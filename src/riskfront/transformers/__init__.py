@@ -29,6 +29,7 @@ from riskfront.transformers.data.texts import LabelledTexts, TextParts, labelled
 from riskfront.transformers.data.tokens import Tokens, tokenize
 from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.gain import Gain
+from riskfront.transformers.learning.exit_reading import Pruner
 from riskfront.transformers.learning.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers.learning.head_options import HeadTraining
 from riskfront.transformers.learning.head_training import train_exit_heads, train_token_predictors
@@ -60,6 +61,7 @@ __all__ = [
     "Learnt",
     "Network",
     "Plan",
+    "Pruner",
     "PruningTrace",
     "Rows",
     "Setting",
