@@ -1,5 +1,5 @@
 # Two commands: `make demo` (the main job) and `make test` (everything that must hold). Both set themselves up.
-# `make mutants` breaks the library on purpose and checks that the simulations notice (minutes).
+# `make mutants` breaks the library on purpose and checks that the simulations notice (some 20 minutes of two cores).
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
