@@ -74,8 +74,12 @@ def test_exits_that_learnt_from_pruned_texts_know_them_better(network: Network, 
     assert lost[1] < 0.9 * lost[0], lost
 
 
-def test_the_papers_exits_learn_from_whole_texts() -> None:
-    assert HeadTraining().learns_from_pruned("pooled")
-    assert not HeadTraining().learns_from_pruned("cls")
-    assert HeadTraining(pruned=True).learns_from_pruned("cls")
-    assert not HeadTraining(pruned=False).learns_from_pruned("pooled")
+@pytest.mark.parametrize(
+    ("exits", "pairs", "usual"), [("pooled", False, True), ("pooled", True, False), ("cls", False, False)]
+)
+def test_single_texts_are_learnt_from_pruned_too_unless_exits_are_the_papers(
+    exits: str, pairs: bool, usual: bool
+) -> None:
+    assert HeadTraining().learns_from_pruned(exits, pairs) == usual
+    assert HeadTraining(pruned=True).learns_from_pruned(exits, pairs)
+    assert not HeadTraining(pruned=False).learns_from_pruned(exits, pairs)

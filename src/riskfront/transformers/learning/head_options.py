@@ -19,7 +19,8 @@ class HeadTraining:
             they have had 400 steps; with less, heads learn less than a linear classifier does.
         rows: exit heads learn from at most as many examples, because what they read is held in memory; None for all.
         pruned: let exit heads learn from pruned texts too, each example once as it is and once with tokens and heads dropped.
-            None: all but those that read [CLS], which are the paper's.
+            None: for single texts. Not for pairs, where tokens bring little and exits lost a tenth by it (QQP), nor for exits
+            that read [CLS], which are the paper's.
         token_rows: token predictors learn from at most as many examples, because scores need gradients; None for all.
         token_epochs: passes over those examples.
         batch_size, learning_rate: of both.
@@ -50,9 +51,9 @@ class HeadTraining:
         if not self.learning_rate > 0:
             raise InvalidInputError(f"learning_rate must be above 0; got {self.learning_rate}.")
 
-    def learns_from_pruned(self, exits: str) -> bool:
-        """Whether exits that read this learn from pruned texts too."""
-        return exits != "cls" if self.pruned is None else self.pruned
+    def learns_from_pruned(self, exits: str, pairs: bool) -> bool:
+        """Whether exits that read this, of single texts or of pairs, learn from pruned texts too."""
+        return exits != "cls" and not pairs if self.pruned is None else self.pruned
 
     @property
     def exit_batch(self) -> int:

@@ -177,7 +177,7 @@ def train(
         lambda p: _loaded(TokenPredictors(layout, backbone.n_layers, backbone.width), p / "predictors.safetensors"),
         after="1-fine-tuned",
     ).to(place)
-    pruner = Pruner(predictors, scores) if how.heads.learns_from_pruned(layout.exits) else None
+    pruner = Pruner(predictors, scores) if how.heads.learns_from_pruned(layout.exits, layout.pairs) else None
 
     def exits_trained(path: Path) -> None:
         parts = ((seen, training.labels), (held, validation.labels))
