@@ -1,7 +1,7 @@
 """What exit heads learn from: what exits read of texts as they are, and of texts on their way with tokens and heads dropped.
 
 An exit that has only seen whole texts is lost among pruned ones: the mean of twenty tokens is not that of fifty. On AG News
-the exit after the first layer answered 84 % of whole texts and 66 % of pruned ones; heads that learn from both keep 85 %.
+the exit after the first layer was right on 85 % of whole texts and 66 % of pruned ones; heads that learn from both keep 86 %.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from riskfront.transformers.exits.layout import Layout
 from riskfront.transformers.exits.pooling import n_parts
 from riskfront.transformers.learning.head_options import HeadTraining
 from riskfront.transformers.pruning.network import Network, Walk
+from riskfront.transformers.pruning.thresholds import scores_and_entropies
 
 TOKEN_SHARES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.85)  # of scores that lie below the threshold of a pruned pass
 HEAD_SHARES = (0.0, 0.0, 0.25)
@@ -120,27 +121,13 @@ def pruned_features(
 ) -> Tensor:
     """The same where each batch has a token and a head threshold of its own, drawn at random."""
     network = _beside(backbone, layout, pruner.predictors, pruner.head_scores)
-    scores = token_scores(network, tokens.take(np.arange(min(len(tokens), SAMPLE))), batch_size)
+    scores, _ = scores_and_entropies(network, tokens.take(np.arange(min(len(tokens), SAMPLE))), batch_size)
     taus = [
         (float(np.quantile(scores, token)), float(np.quantile(pruner.head_scores, head)) if head else 0.0)
         for token in TOKEN_SHARES
         for head in HEAD_SHARES
     ]
     return _features(network, tokens, batch_size, taus, seed=seed, bar=bar)
-
-
-def token_scores(network: Network, tokens: Tokens, batch_size: int) -> Array:
-    """The predicted scores of all tokens but [CLS] at every depth, nothing pruned."""
-    found = []
-    for positions in tokens.batches(batch_size):
-        walk = _walk(network, tokens, positions, 0.0, prunes=True)
-        while not walk.is_over:
-            if walk.at_predictor:
-                inner = torch.ones(len(walk.batch.states), dtype=torch.bool)
-                inner[walk.batch.starts.cpu()] = False
-                found.append(walk.importance().cpu()[inner].numpy())
-            walk.step()
-    return np.concatenate(found)
 
 
 def _features(
