@@ -29,6 +29,8 @@ def main() -> int:
     chosen = [
         m for m in MUTANTS.values() if not given.names or any(part in f"{m.name} {m.suite}" for part in given.names)
     ]
+    if not chosen:
+        parser.error(f"no mutant and no suite has {' or '.join(map(repr, given.names))} in its name.")
     console, started, found = Console(), time.perf_counter(), []
     if console.width < _WIDTH:
         console = Console(width=_WIDTH)  # tables that break names cannot be read, in a log least of all

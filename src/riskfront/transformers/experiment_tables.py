@@ -33,7 +33,7 @@ from riskfront.transformers.learning.steps import Steps
 from riskfront.transformers.learning.training import Trained
 from riskfront.transformers.plan import Plan
 from riskfront.transformers.pruning.network import Network
-from riskfront.transformers.pruning.thresholds import Thresholds, thresholds_at_shares
+from riskfront.transformers.pruning.thresholds import Thresholds, check_shares, thresholds_at_shares
 from riskfront.transformers.pruning.trace import PruningTrace
 
 AT_ONCE = 512  # rows of a pass between two files: a killed run loses at most so many
@@ -65,6 +65,7 @@ class TablePlan:
     test_split: str = ""
 
     def __post_init__(self) -> None:
+        check_shares(self.head_shares, self.token_shares)  # now, not after an hour of training
         for kind in self.exits:
             check_kind(kind)
         if not self.exits or len(set(self.exits)) < len(self.exits):

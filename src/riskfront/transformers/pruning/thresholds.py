@@ -84,11 +84,7 @@ def thresholds_at_shares(
 
     Exit thresholds, which cost none, are laid out as `make_thresholds` does.
     """
-    for name, shares in (("head", head), ("token", token)):
-        if 0 not in shares or not all(0 <= share < 1 for share in shares):
-            raise InvalidInputError(
-                f"shares of {name} scores must be from 0 to below 1, with 0 among them; got {shares}."
-            )
+    check_shares(head, token)
     scores, lowest = scores_and_entropies(network, tokens, batch_size)
     tau_head, tau_token = (
         [float(np.quantile(values, share)) if share else 0.0 for share in shares]
@@ -96,6 +92,15 @@ def thresholds_at_shares(
     )
     layer = exit_thresholds(lowest, n_layer, network.backbone.n_classes)
     return Thresholds(_rounded(tau_head), _rounded(tau_token), _rounded(layer))
+
+
+def check_shares(head: Sequence[float], token: Sequence[float]) -> None:
+    """Whether thresholds can lie at these shares of the scores."""
+    for name, shares in (("head", head), ("token", token)):
+        if 0 not in shares or not all(0 <= share < 1 for share in shares):
+            raise InvalidInputError(
+                f"shares of {name} scores must be from 0 to below 1, with 0 among them; got {shares}."
+            )
 
 
 def exit_thresholds(lowest: Array, n: int, n_classes: int) -> list[float]:
