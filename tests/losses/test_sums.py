@@ -1,6 +1,7 @@
 """Weighted sums against plain loops; whole numbers stay whole."""
 
 import numpy as np
+import pytest
 
 from riskfront.losses import sums
 from riskfront.losses.sums import PartialTotals, Totals, row_blocks, weighted_sums
@@ -73,3 +74,33 @@ def test_row_blocks_cover_everything_once() -> None:
     for rows in (0, 1, 5, 1000):
         covered = [index for block in row_blocks(rows, 1 << 20) for index in range(rows)[block]]
         assert covered == list(range(rows))
+
+
+@pytest.mark.parametrize("examples", [0, 1, 7, 64, 65, 1000])
+@pytest.mark.parametrize("by_bits", [True, False])
+def test_counts_are_those_of_plain_indexing_by_bits_and_by_products(
+    examples: int, by_bits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not by_bits:
+        monkeypatch.delattr(np, "bitwise_count", raising=False)  # as with an older numpy
+    rng = np.random.default_rng(examples)
+    binary, kept = rng.random((2, 30, examples)) < 0.4
+    weights = (rng.random((examples, 3)) < 0.5).astype(np.int64)
+    some = np.array([4, 1, 9])
+    plain = weighted_sums(lambda at: binary[at], None, weights, range(30), binary=True)
+    given = weighted_sums(lambda at: binary[at], lambda at: kept[at], weights, some, binary=True)
+    for row in range(30):
+        assert plain.total[row].tolist() == [int(binary[row, column == 1].sum()) for column in weights.T]
+    for place, row in enumerate(some):
+        assert given.n[place].tolist() == [int(kept[row, column == 1].sum()) for column in weights.T]
+        assert given.total[place].tolist() == [int((binary & kept)[row, column == 1].sum()) for column in weights.T]
+
+
+def test_examples_without_weight_are_left_out_and_change_nothing() -> None:
+    rng = np.random.default_rng(3)
+    floats, kept = rng.random((20, 900)).astype(np.float32), rng.random((20, 900)) < 0.5
+    weights = np.zeros((900, 2), dtype=np.int64)
+    weights[rng.permutation(900)[:100]] = rng.integers(0, 3, (100, 2))
+    found = weighted_sums(lambda at: floats[at], lambda at: kept[at], weights, range(20), binary=False)
+    np.testing.assert_array_equal(found.n, kept.astype(int) @ weights)
+    np.testing.assert_allclose(found.total, (floats.astype(float) * kept) @ weights, rtol=1e-12)

@@ -100,8 +100,9 @@ def split_and_test(
         if unlabelled is not None:
             table, source = with_unlabelled(labelled, problem, unlabelled, seed)
         opt, test = table.split(method.opt_fraction, seed=seed, by_contents=split_by == "contents")
-        if getattr(method, "net", 0):  # then sums of all settings are needed in both parts: one pass gives both
-            LossTable.sum_together([opt, test])
+        if getattr(method, "net", 0):  # then limits need the sums of all settings in both parts: one pass gives both
+            limited = {loss for limit in problem.limits for loss in limit.term.losses}
+            LossTable.sum_together([opt, test], None if table.is_lazy else limited)
         plan = method.plan(opt, problem)
         everything = opt.joined_with(test) if plan.net > 0 else None
         found = _certificate(plan, test, problem, everything)

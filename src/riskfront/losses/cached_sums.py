@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import joblib
 import numpy as np
@@ -33,9 +33,10 @@ class KnownSums:
         self._partial: dict[Term, PartialTotals] = {}
 
     @classmethod
-    def batch(cls, samples: Sequence[Sample]) -> list[KnownSums]:
-        """The sums of many samples of one table; those of all settings are computed together, by one matrix product."""
-        shared = _Batch(samples)
+    def batch(cls, samples: Sequence[Sample], losses: Collection[str] | None = None) -> list[KnownSums]:
+        """The sums of many samples of one table; those of all settings are computed together, by one matrix product. If losses
+        are named, only theirs: the others are needed of some of the samples alone."""
+        shared = _Batch(samples, losses)
         return [cls(sample, shared, slot) for slot, sample in enumerate(samples)]
 
     def totals(self, term: Term, rows: IntArray | None = None) -> Totals:
@@ -51,15 +52,17 @@ class KnownSums:
             known = self._batch is not None and self._batch.knows(term)
             if rows is not None and not known and not self._all_are_worth_it(rows):
                 return self._some(term).at(rows, lambda missing: _sums_of([self._sample], term, missing)[0])
-            found = self._batch.totals(term) if self._batch else _sums_of([self._sample], term)
-            whole = self._whole[term] = found[self._slot]
+            batch = self._batch_of(term)
+            whole = batch.totals(term)[self._slot] if batch else _sums_of([self._sample], term)[0]
+            self._whole[term] = whole
             self._partial.pop(term, None)
         return whole if rows is None else whole.at(rows)
 
     def halves(self, term: Term) -> tuple[Totals, Totals]:
         """The sums of a term for all settings over every other example, and over the rest; both from one pass."""
         if term not in self._halves:
-            found = self._batch.halves(term)[self._slot] if self._batch else _halves_of([self._sample], term)[0]
+            batch = self._batch_of(term)
+            found = batch.halves(term)[self._slot] if batch else _halves_of([self._sample], term)[0]
             self._halves[term] = found
             self._whole.setdefault(term, found[0] + found[1])
         return self._halves[term]
@@ -73,6 +76,9 @@ class KnownSums:
         if any(sums.lacks(rows) for sums in partial):
             for sums, found in zip(partial, _sums_of([part._sample for part in parts], term, rows), strict=True):
                 sums.put(rows, found)
+
+    def _batch_of(self, term: Term) -> _Batch | None:
+        return self._batch if self._batch is not None and self._batch.takes(term) else None
 
     def _some(self, term: Term) -> PartialTotals:
         if term not in self._partial:
@@ -90,10 +96,13 @@ class KnownSums:
 class _Batch:
     """Samples of one table; the first that needs the sums of a term over all settings computes them for all samples."""
 
-    def __init__(self, samples: Sequence[Sample]) -> None:
-        self._samples = samples
+    def __init__(self, samples: Sequence[Sample], losses: Collection[str] | None = None) -> None:
+        self._samples, self._losses = samples, losses
         self._found: dict[Term, list[Totals]] = {}
         self._halves: dict[Term, list[tuple[Totals, Totals]]] = {}
+
+    def takes(self, term: Term) -> bool:
+        return self._losses is None or term.loss in self._losses
 
     def knows(self, term: Term) -> bool:
         return term in self._found

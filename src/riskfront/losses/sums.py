@@ -20,7 +20,8 @@ Rows = IntArray | slice
 # work; larger for many, so that a matrix product has something to multiply
 _BLOCK_BYTES, _LARGE_BLOCK_BYTES = 1 << 20, 1 << 23
 _FEW_SUMS = 16
-_MANY_BYTES = 1 << 25  # fewer are done before the threads have started
+_FEW_USED = 3  # one in this many examples has a weight: the others are left out
+_MANY_BYTES = 1 << 26  # fewer are done before the threads have started
 _TASKS = 8  # that each core is given: enough that none waits long for the last, few enough to cost nothing
 _EXACT_SINGLE = 1 << 24  # every count below this is exact in single precision
 
@@ -136,32 +137,93 @@ def weighted_sums(
     """Sums of ``values(rows)``, (rows, examples), with ``weights``, (examples, sums), where ``condition(rows)`` holds.
 
     0/1 losses are multiplied in single precision as long as every count is exact in it, and returned as integers;
-    all other losses in double precision.
+    all other losses in double precision. A few sums of 0/1 losses are counted bit by bit instead.
     """
+    if binary and _few_and_simple(weights):
+        return _counts(values, condition, weights, rows)
     kind = _precision(weights, binary)
-    factors = weights.astype(kind)
+    used = _used(weights)
+    factors = weights.astype(kind) if used is None else weights[used].astype(kind)
     total = np.empty((len(rows), weights.shape[1]), dtype=np.int64 if binary else np.float64)
     n = np.empty(total.shape, dtype=np.int64) if condition else weights.sum(axis=0, dtype=np.int64)[None, :]
 
     def add(block: slice) -> None:
         at: Rows = block if isinstance(rows, range) else rows[block]
-        floats = values(at).astype(kind)
+        floats = _of(values(at), used).astype(kind)
         if condition:
-            kept = condition(at).astype(kind)
+            kept = _of(condition(at), used).astype(kind)
             n[block] = np.rint(kept @ factors)
             floats *= kept
         product = floats @ factors
         total[block] = np.rint(product) if binary else product
 
-    row_bytes = len(weights) * factors.itemsize
+    row_bytes = len(factors) * factors.itemsize
     blocks = list(row_blocks(len(rows), row_bytes, _block_bytes(weights)))
     _for_each(add, blocks, in_threads=len(rows) * row_bytes >= _MANY_BYTES)
     return Totals(n, total)
 
 
+def _few_and_simple(weights: Array) -> bool:
+    """Whether packing losses into bits pays: every weight is 0 or 1, and they are not so many that a product is as fast."""
+    return hasattr(np, "bitwise_count") and weights.shape[1] <= _FEW_SUMS and weights.max(initial=0) <= 1
+
+
+def _counts(
+    values: Callable[[Rows], Array],
+    condition: Callable[[Rows], BoolArray] | None,
+    weights: Array,
+    rows: IntArray | range,
+) -> Totals:
+    """``weighted_sums`` of 0/1 losses with 0/1 weights: eight examples a byte, and the bits of 64 counted at a time."""
+    masks = _packed(weights.T)
+    total = np.empty((len(rows), len(masks)), dtype=np.int64)
+    n = np.empty(total.shape, dtype=np.int64) if condition else weights.sum(axis=0, dtype=np.int64)[None, :]
+
+    def add(block: slice) -> None:
+        at: Rows = block if isinstance(rows, range) else rows[block]
+        bits = _packed(values(at))
+        if condition:
+            kept = _packed(condition(at))
+            bits &= kept
+            n[block] = _bits_in(kept, masks)
+        total[block] = _bits_in(bits, masks)
+
+    blocks = list(row_blocks(len(rows), len(weights)))
+    _for_each(add, blocks, in_threads=len(rows) * len(weights) >= _MANY_BYTES)
+    return Totals(n, total)
+
+
+def _packed(values: Array) -> Array:
+    """(rows, words): one bit an example; those that fill the last word are 0."""
+    found = np.zeros((len(values), -(-values.shape[1] // 64) * 8), dtype=np.uint8)
+    found[:, : -(-values.shape[1] // 8)] = np.packbits(values.astype(bool, copy=False), axis=1)
+    return found.view(np.uint64)
+
+
+def _bits_in(bits: Array, masks: Array) -> IntArray:
+    """(rows, masks): how many bits of each row are in each mask."""
+    counted = [np.bitwise_count(bits & mask).sum(axis=1, dtype=np.int64) for mask in masks]
+    return np.stack(counted, axis=1)
+
+
+def _used(weights: Array) -> IntArray | None:
+    """The examples that have a weight, if picking them out is less work than multiplying all; None for all of them.
+
+    A plan is made on a small part of the examples, and converting losses to floats is most of the work of a few sums.
+    """
+    used = np.flatnonzero(weights.any(axis=1))
+    return used if len(used) * _FEW_USED <= len(weights) else None
+
+
+def _of(values: Array, used: IntArray | None) -> Array:
+    return values if used is None else values.take(used, axis=1)
+
+
 def rows_at_once(weights: Array, binary: bool) -> int:
     """How many settings ``weighted_sums`` takes at a time; parts of a multiple of it give the same sums as the whole."""
-    return _rows_of(len(weights) * np.dtype(_precision(weights, binary)).itemsize, _block_bytes(weights))
+    used = _used(weights)
+    examples = len(weights) if used is None else len(used)
+    return _rows_of(examples * np.dtype(_precision(weights, binary)).itemsize, _block_bytes(weights))
 
 
 def _block_bytes(weights: Array) -> int:

@@ -209,9 +209,10 @@ class LossTable(SummedLosses):
         return tables
 
     @staticmethod
-    def sum_together(parts: Sequence[LossTable]) -> None:
-        """From now on the sums of these parts of one table over all settings are computed together, in one pass."""
-        for table, sums in zip(parts, KnownSums.batch([table._sample for table in parts]), strict=True):
+    def sum_together(parts: Sequence[LossTable], losses: Collection[str] | None = None) -> None:
+        """From now on the sums of these parts of one table over all settings are computed together, in one pass; of these
+        losses, or of all."""
+        for table, sums in zip(parts, KnownSums.batch([table._sample for table in parts], losses), strict=True):
             table._sums = sums
 
     def by_cluster(self, name: str) -> LossTable:
