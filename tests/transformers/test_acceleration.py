@@ -69,9 +69,11 @@ def test_from_an_encoder_without_a_head(encoder_folder: Path, tmp_path: Path) ->
     found = accelerate(encoder_folder, frame, PROBLEM, tmp_path, PLAN, say=lines.append, progress=False)
     assert found.certificate
     assert found.certificate.guaranteed
-    assert lines[:4] == ["1-fine-tuned ...", "2-head-scores ...", "3-token-predictors ...", "4-exit-heads ..."]
-    assert lines[4].startswith("exits are right, before the first layer and after each: ")
-    assert lines[5].startswith(f"calibrating on {len(read_parts(frame, PLAN).calibration):,} texts, ")
+    steps = ("1-fine-tuned", "2-head-scores", "3-token-predictors", "4-exit-heads", "5-pruning-report")
+    assert lines[:5] == [f"{step} ..." for step in steps]
+    assert lines[5].startswith("exits are right, before the first layer and after each: ")
+    assert lines[6].startswith("the full model is right with ")
+    assert lines[7].startswith(f"calibrating on {len(read_parts(frame, PLAN).calibration):,} texts, ")
     fresh = tiny.make_frame(300, 23)
     loaded = AdaptiveClassifier.from_pretrained(tmp_path)
     assert (loaded.predict(fresh["text"].tolist()) == fresh["label"]).mean() > 0.85
@@ -80,9 +82,7 @@ def test_from_an_encoder_without_a_head(encoder_folder: Path, tmp_path: Path) ->
 
     lines.clear()
     again = accelerate(encoder_folder, frame, PROBLEM, tmp_path, PLAN, say=lines.append, progress=False)
-    assert lines[:4] == [
-        f"{step}: done before" for step in ("1-fine-tuned", "2-head-scores", "3-token-predictors", "4-exit-heads")
-    ]
+    assert lines[:5] == [f"{step}: done before" for step in steps]
     assert again.certificate is not None
     assert again.certificate.to_dict() == found.certificate.to_dict()
 
@@ -262,7 +262,8 @@ def test_a_process_of_its_own(classifier_folder: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stderr
     assert "Nothing could be certified" in done.stdout
-    assert done.stderr.splitlines() == [
+    said = [line for line in done.stderr.splitlines() if not line.endswith(" left")]  # where a busy machine takes long
+    assert said == [
         f"riskfront: {n} of {n} texts are longer than 40 tokens; what is beyond is not read."
         for n in map(len, (parts.train, parts.validation, parts.calibration))
     ]

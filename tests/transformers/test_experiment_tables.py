@@ -86,7 +86,7 @@ def test_tables_are_made_once_and_go_on_where_they_stopped(
     said.clear()
     made = make_tables(encoder_folder, frame(), tmp_path / "stopped", HOW, **options)
     assert [path.name for path in made] == ["tiny.early.pooled.parquet", "tiny.early.cls.parquet"]
-    assert sum(line.endswith("done before") for line in said) == 5  # four steps of training and the other exits
+    assert sum(line.endswith("done before") for line in said) == 6  # five steps of training and the other exits
     again = make_tables(encoder_folder, frame(), tmp_path / "stopped", HOW, **options)
     assert again == made
     assert said[-1] == "tiny.early.cls.parquet: done before"

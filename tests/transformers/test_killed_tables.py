@@ -52,7 +52,7 @@ def test_killed_in_the_middle(
         main(command)
     assert end.value.code == 0
     said = capsys.readouterr().out
-    assert said.count("done before") == 5, "four steps of training and the other exits"
+    assert said.count("done before") == 6, "five steps of training and the other exits"
     for exits in ("pooled", "cls"):
         path = tmp_path / "work" / "tables" / f"tiny.paper.{exits}.parquet"
         about = json.loads(path.with_suffix(".json").read_text("utf-8"))

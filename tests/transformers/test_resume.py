@@ -106,7 +106,7 @@ def test_a_folder_that_cannot_be_is_said(network: Network, data: Any, tmp_path: 
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*exits answer no better")  # nothing is learnt in a few steps
-STEPS = ["1-fine-tuned", "2-head-scores", "3-token-predictors", "4-exit-heads"]
+STEPS = ["1-fine-tuned", "2-head-scores", "3-token-predictors", "4-exit-heads", "5-pruning-report"]
 HOW = Training(FineTuning(learning_rate=1e-3), heads=HeadTraining(epochs=1, token_rows=30), max_length=24)
 
 
@@ -127,8 +127,9 @@ class Counter:
     def __call__(self, how: Training, texts: TextParts) -> list[str]:
         lines: list[str] = []
         self.trained = train(self.model, texts, self.folder, how, say=lines.append, progress=False)
-        assert [line.split()[0].rstrip(":") for line in lines[:-1]] == STEPS
-        assert lines[-1].startswith("exits are right")
+        assert [line.split()[0].rstrip(":") for line in lines[:-2]] == STEPS
+        assert lines[-2].startswith("exits are right")
+        assert lines[-1].startswith("the full model is right with ")
         return [line.removesuffix(" ...") for line in lines if line.endswith(" ...")]
 
 
@@ -157,9 +158,9 @@ def test_stopped_training_goes_on_at_the_step_it_was_in(
         (lambda how: replace(how, fine_tuning=FineTuning(learning_rate=2e-3)), STEPS),
         (lambda how: replace(how, max_length=12), STEPS),
         (lambda how: replace(how, max_length=30), []),  # no text is as long
-        (lambda how: replace(how, heads=replace(how.heads, epochs=2)), STEPS[3:]),
-        (lambda how: replace(how, heads=replace(how.heads, rows=50)), STEPS[3:]),
-        (lambda how: replace(how, heads=replace(how.heads, pruned=False)), STEPS[3:]),
+        (lambda how: replace(how, heads=replace(how.heads, epochs=2)), STEPS[3:4]),
+        (lambda how: replace(how, heads=replace(how.heads, rows=50)), STEPS[3:4]),
+        (lambda how: replace(how, heads=replace(how.heads, pruned=False)), STEPS[3:4]),
         (lambda how: replace(how, exits="cls"), STEPS),
         (lambda how: replace(how, heads=replace(how.heads, token_rows=20)), STEPS[2:]),
         (lambda how: replace(how, heads=replace(how.heads, token_epochs=2)), STEPS[2:]),
@@ -180,7 +181,7 @@ def test_a_changed_setting_redoes_the_steps_that_depend_on_it(
 def test_changed_data_redoes_the_steps_that_depend_on_it(encoder_folder: Path, tmp_path: Path) -> None:
     run = Counter(encoder_folder, tmp_path)
     run(HOW, parts())
-    assert run(HOW, parts(validation=21)) == [STEPS[1], STEPS[3]]
+    assert run(HOW, parts(validation=21)) == [STEPS[1], *STEPS[3:]]
     assert run(HOW, parts(seed=5, validation=21)) == STEPS
     assert run(HOW, parts(seed=5, validation=21, label="very ")) == [], "the names of the classes change no weight"
     assert run.trained.classes == ("very blue", "very green", "very red")

@@ -157,7 +157,7 @@ def with_exits(
         return heads.eval()
 
     made_from = {"beside": first.fingerprint, "layout": layout.to_dict(), "seed": plan.training.seed, **asdict(how)}
-    heads = Steps(folder / "training", say).run(f"5-{kind}-exits", made_from, made, loaded)
+    heads = Steps(folder / "training", say).run(f"6-{kind}-exits", made_from, made, loaded)
     return replace(first, exit_heads=heads.to(backbone.device), layout=layout)
 
 

@@ -146,7 +146,7 @@ def _features(
     found = torch.empty(len(tokens), backbone.n_layers - layout.first_exit, width, device=backbone.device)
     for positions in tokens.batches(batch_size):
         tau_token, tau_head = taus[int(rng.integers(len(taus)))]
-        walk = _walk(network, tokens, positions, tau_head, prunes=tau_token > 0)
+        walk = walk_through(network, tokens, positions, network.kept_heads(tau_head), prunes=tau_token > 0)
         read = []
         while True:
             if walk.at_exit:
@@ -162,10 +162,11 @@ def _features(
     return found
 
 
-def _walk(network: Network, tokens: Tokens, positions: IntArray, tau_head: float, *, prunes: bool) -> Walk:
+def walk_through(network: Network, tokens: Tokens, positions: IntArray, kept_heads: Array, *, prunes: bool) -> Walk:
+    """These examples before the first layer, no exit asked on their way."""
     place = network.backbone.device
     inputs, texts = tokens.padded(positions, place), tokens.packed_texts(positions, place)
-    return Walk(network, network.layers(network.kept_heads(tau_head)), inputs, texts, exits=False, prunes=prunes)
+    return Walk(network, network.layers(kept_heads), inputs, texts, exits=False, prunes=prunes)
 
 
 def _beside(backbone: Backbone, layout: Layout, predictors: TokenPredictors, head_scores: Array | None) -> Network:

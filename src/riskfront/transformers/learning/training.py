@@ -1,4 +1,4 @@
-"""The four training steps, one after the other, each done once: fine-tuning, head scores, token predictors, exit heads."""
+"""The training steps, one after the other, each done once: fine-tuning, head scores, token predictors, exit heads, a report."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from riskfront.transformers.learning.head_training import new_exit_heads, train_
 from riskfront.transformers.learning.importance import head_importance
 from riskfront.transformers.learning.own_trainer import LabelledRows, MakeTrainer, identity, train_with
 from riskfront.transformers.learning.probes import probe_accuracy
+from riskfront.transformers.learning.pruning_report import PruningReport, report_pruning
 from riskfront.transformers.learning.steps import Steps
 from riskfront.transformers.pruning.network import Network
 
@@ -213,9 +214,17 @@ def train(
     )
 
     network = Network(backbone, scores, exits.to(place), predictors, layout)
-    say(str(report))
-    if (warning := report.warning()) is not None:
-        warnings.warn(warning, stacklevel=2)
+    pruning = steps.run(
+        "5-pruning-report",
+        {"predictors": steps.made("3-token-predictors")},
+        lambda p: report_pruning(network, held, validation.labels, seed=how.seed).save(p / "pruning.json"),
+        lambda p: PruningReport.load(p / "pruning.json"),
+        after="2-head-scores",
+    )
+    for said in (report, pruning):
+        say(str(said))
+        if (warning := said.warning()) is not None:
+            warnings.warn(warning, stacklevel=2)
     return Trained(network, classes, tokenizer, max_length, learnt.and_from(validation.contents))
 
 

@@ -1,0 +1,73 @@
+"""What scores of tokens and heads are worth stands beside dropping as many at random."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from riskfront.transformers import Network, PruningTrace
+from riskfront.transformers.backbones.backbone import Packed
+from riskfront.transformers.learning.pruning_report import (
+    PruningReport,
+    as_many_at_random,
+    kept_at_random,
+    report_pruning,
+)
+from riskfront.transformers.pruning.thresholds import scores_and_entropies
+
+
+def test_by_score_is_what_a_trace_of_that_threshold_finds(
+    network: Network, traced: PruningTrace, data: Any, tmp_path: Path
+) -> None:
+    found = report_pruning(network, *data, batch_size=23)
+    threshold = float(np.quantile(scores_and_entropies(network, data[0].take(np.arange(128)))[0], 0.5))
+    tau_head = float(np.quantile(network.head_scores, 0.25))
+    passes = {
+        "tokens": traced.passes(threshold, 0.0),
+        "heads": traced.passes(0.0, tau_head),
+        "full": traced.passes(0.0, 0.0),
+    }
+    for name, made in passes.items():
+        right = (made.probabilities[:, -1].argmax(axis=1) == traced.labels).mean()
+        np.testing.assert_allclose(getattr(found, name), right)
+    assert 0 < found.tokens_left < 1
+    found.save(tmp_path / "pruning.json")
+    assert PruningReport.load(tmp_path / "pruning.json") == found
+
+
+def test_scores_that_are_learnt_beat_chance_and_reversed_ones_are_named(network: Network, data: Any) -> None:
+    """The texts of the tests have one word that tells the class: chance drops it, scores keep it."""
+    found = report_pruning(network, *data)
+    assert found.tokens > found.tokens_at_random + 0.05
+    assert found.warning() is None
+    assert f"at random {found.tokens_at_random:.3f}".replace("0.", ".") in str(found)
+
+    reversed_ones = type(network.predictors)(network.layout, 4, 32)
+    reversed_ones.load_state_dict(network.predictors.state_dict())
+    with torch.no_grad():
+        for predictor in reversed_ones.predictors:
+            predictor[-1].weight.neg_()
+            predictor[-1].bias.neg_()
+    worse = report_pruning(replace(network, predictors=reversed_ones), *data)
+    assert worse.tokens < worse.tokens_at_random
+    assert "dropping tokens at random hurts less than by their scores" in (worse.warning() or "")
+
+
+def test_as_many_stay_at_random_and_the_first_always() -> None:
+    batch = Packed(torch.zeros(9, 2), torch.tensor([4, 1, 4]))
+    wanted = torch.tensor([2, 1, 4])
+    drawn = torch.Generator().manual_seed(0)
+    kept = torch.stack([as_many_at_random(batch, wanted, drawn) for _ in range(300)])
+    assert kept[:, [0, 4, 5]].all()
+    for start, length, n in ((0, 4, 2), (4, 1, 1), (5, 4, 4)):
+        assert (kept[:, start : start + length].sum(dim=1) == n).all()
+    assert (kept[:, 1:4].double().mean(dim=0) - 1 / 3).abs().max() < 0.1, "each of the three as often"
+
+
+def test_a_share_of_heads_is_left_out_at_random() -> None:
+    kept = kept_at_random(np.zeros((4, 12)), 0.25, seed=1)
+    assert kept.shape == (4, 12)
+    assert kept.sum() == 36
+    assert (kept != kept_at_random(np.zeros((4, 12)), 0.25, seed=2)).any()
