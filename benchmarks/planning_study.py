@@ -1,11 +1,12 @@
 """How good can a plan be? Ways to smooth the risks that a path is planned from, beside the true ones.
 
     python -m benchmarks.planning_study --trials 100 --out benchmarks/results/planning_study.md
+    python -m benchmarks.planning_study --study shares --trials 100 --out benchmarks/results/planning_shares.md
 
 The simulated classifier of `benchmarks.adaptive_classifier`, 6,480 settings on a grid, clipped drop, delta = .1. A share of the
 examples plans: a way to smooth gives risks, their front with the costs, in order of risk, is the path. The others test it by
 the exact binomial test as a fixed sequence. "The truth" plans on the true risks with the same examples left for testing: what
-no plan can beat on average. Draws are the same for all ways.
+no plan can beat on average. Draws are the same for all ways; in the study of shares for all shares, too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from riskfront.methods.similarity import GridSimilarity, similarity
 
 ALPHAS, DELTA = (0.025, 0.05, 0.1), 0.1
 CASES = ((500, 0.15), (1_000, 0.15), (1_000, 0.2), (5_000, 0.1), (5_000, 0.15), (5_000, 0.2))
+SIZES, SHARES = (5_000, 1_000, 500), (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+FEW_WAYS = ("as measured", "twicing, 2 steps", "the truth")  # in the study of shares
 Plan = Callable[[np.ndarray], np.ndarray]  # losses of the planning examples, (settings, examples) -> risks
 
 
@@ -54,6 +57,7 @@ class Study:
             "thrice, 3 steps": lambda x: self.repeated(mean(x), 3.0, 3),
             "half measured, half twicing": lambda x: 0.5 * mean(x) + 0.5 * self.repeated(mean(x), 2.0, 2),
             "twicing of square roots": lambda x: self.repeated(np.sqrt(mean(x)), 2.0, 2) ** 2,
+            "measured where halves disagree with twicing alike": self.weighed,
             "made monotone": lambda x: self.monotone(mean(x)),
             "Gaussian, 1 step, made monotone": lambda x: self.monotone(self.smooth(mean(x), 1.0)),
             "20 singular vectors of the losses": self.low_rank,
@@ -71,6 +75,16 @@ class Study:
             part = self.smooth(left, scale)
             found, left = found + part, left - part
         return np.maximum(found, 0.25 * self.smooth(risks, scale))
+
+    def weighed(self, losses: np.ndarray) -> np.ndarray:
+        """Between the measured and the smoothed risks: nearer to the measured ones where both halves of the examples deviate from
+        the smoothed ones in the same way, so that the deviation is no noise."""
+        halves = [measured(losses[:, start::2]) for start in (0, 1)]
+        first, second = (half - self.repeated(half, 2.0, 2) for half in halves)
+        alike, all_of_it = self.smooth(first * second, 3.0), self.smooth(((first + second) / 2) ** 2, 3.0)
+        weight = np.clip(alike / np.maximum(all_of_it, 1e-12), 0.0, 1.0)
+        risks = measured(losses)
+        return weight * risks + (1 - weight) * self.repeated(risks, 2.0, 2)
 
     def monotone(self, risks: np.ndarray) -> np.ndarray:
         """Between the largest risk of all settings below and the smallest of all above, along every axis."""
@@ -110,9 +124,11 @@ class Study:
         )
         return found
 
-    def trial(self, n: int, share: float, number: int, ways: dict[str, Plan]) -> dict[str, list[float]]:
+    def trial(
+        self, n: int, share: float, number: int, ways: dict[str, Plan], same_draws: bool = False
+    ) -> dict[str, list[float]]:
         """The true cost of what each way gets certified, for each alpha; 1 where nothing is."""
-        rng = np.random.default_rng([n, round(1000 * share), number])
+        rng = np.random.default_rng([n, number] if same_draws else [n, round(1000 * share), number])
         planning = round(share * n)
         drawn = rng.integers(0, self.loss.shape[1], n)
         errors = self.loss @ np.bincount(drawn[planning:], minlength=self.loss.shape[1]).astype(np.float32)
@@ -149,25 +165,40 @@ def lines_of(study: Study, trials: int, cases: tuple[tuple[int, float], ...]) ->
         lines += ["| risks | " + " | ".join(f"alpha {a:g}" for a in ALPHAS) + " |", "| --- | --- | --- | --- |"]
         ways = study.ways()
         runs = [study.trial(n, share, number, ways) for number in range(trials)]
-        for name in ways:
-            costs = np.array([run[name] for run in runs])
-            excess = 100 * (costs / study.best - 1)
-            cells = [
-                f"+{m:.1f} % ({s:.1f})"
-                for m, s in zip(excess.mean(axis=0), excess.std(axis=0) / np.sqrt(trials), strict=True)
-            ]
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        lines += [_line(name, study, [run[name] for run in runs]) for name in ways]
         print("\n".join(lines[-len(ways) - 4 :]), flush=True)
     return lines
+
+
+def lines_of_shares(study: Study, trials: int) -> list[str]:
+    lines, all_ways = [], study.ways()
+    ways = {name: all_ways[name] for name in FEW_WAYS}
+    for n in SIZES:
+        runs = {share: [study.trial(n, share, number, ways, True) for number in range(trials)] for share in SHARES}
+        for name in ways:
+            lines += ["", f"## {n:,} examples, {name}", ""]
+            lines += ["| share | " + " | ".join(f"alpha {a:g}" for a in ALPHAS) + " |", "| --- | --- | --- | --- |"]
+            lines += [_line(f"{share:g}", study, [run[name] for run in runs[share]]) for share in SHARES]
+            print("\n".join(lines[-len(SHARES) - 4 :]), flush=True)
+    return lines
+
+
+def _line(name: str, study: Study, costs: list[list[float]]) -> str:
+    excess = 100 * (np.array(costs) / study.best - 1)
+    spread = excess.std(axis=0) / np.sqrt(len(excess))
+    cells = [f"+{mean:.1f} % ({error:.1f})" for mean, error in zip(excess.mean(axis=0), spread, strict=True)]
+    return f"| {name} | " + " | ".join(cells) + " |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--study", choices=("ways", "shares"), default="ways")
     parser.add_argument("--rows", type=int, default=20_000, help="of the population")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    lines = lines_of(Study(given.rows), given.trials, CASES)
+    study = Study(given.rows)
+    lines = lines_of(study, given.trials, CASES) if given.study == "ways" else lines_of_shares(study, given.trials)
     if given.out:
         command = shlex.join(["python", "-m", "benchmarks.planning_study", *sys.argv[1:]])
         head = [

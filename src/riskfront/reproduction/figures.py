@@ -52,6 +52,7 @@ def draw_optimizers(experiment: Experiment, title: str, results: pd.DataFrame) -
             color = PALETTE[1 + index % 6]
             place.plot(part["alpha"], part[name], marker="o", ms=4, color=color, label=f"{budget} evaluations")
         place.set(xlabel="alpha", title=search, yscale="log")
+        place.locator_params(axis="x", nbins=5)
     axes[0][0].set(ylabel=name)
     handles = axes[0][0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=5, fontsize="small", frameon=False)
