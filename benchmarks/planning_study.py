@@ -77,8 +77,8 @@ class Study:
         return np.maximum(found, 0.25 * self.smooth(risks, scale))
 
     def weighed(self, losses: np.ndarray) -> np.ndarray:
-        """Between the measured and the smoothed risks: nearer to the measured ones where both halves of the examples deviate from
-        the smoothed ones in the same way, so that the deviation is no noise."""
+        """Between the measured and the smoothed risks: nearer to the measured ones where both halves of the examples deviate
+        from the smoothed ones in the same way, so that the deviation is no noise."""
         halves = [measured(losses[:, start::2]) for start in (0, 1)]
         first, second = (half - self.repeated(half, 2.0, 2) for half in halves)
         alike, all_of_it = self.smooth(first * second, 3.0), self.smooth(((first + second) / 2) ** 2, 3.0)
