@@ -99,3 +99,14 @@ def test_conditional_limits_count_their_examples() -> None:
         for name in ("binomial", "betting", "hoeffding"):
             found = diagnosis(table, rf.Limit("error", at_most=0.003, p_value=name, **where))
             assert 0 < found["examples"] < 60
+
+
+@pytest.mark.parametrize("method", ["pareto-testing", "bonferroni"])
+def test_a_ratio_over_nothing_has_nothing_to_measure(method: str) -> None:
+    """A threshold above which nothing is predicted: true and false positives are 0 on every example."""
+    nothing = np.zeros((3, 60), dtype=bool)
+    cost = np.repeat(np.arange(3.0)[:, None], 60, axis=1)
+    table = rf.LossTable([{"k": k} for k in range(3)], {"tp": nothing, "fp": nothing, "cost": cost})
+    found = rf.calibrate(table, rf.Problem(rf.Limit.precision(at_least=0.9), minimize="cost"), method=method)
+    assert not found
+    assert "what it is divided by is 0 on all" in found.verdict()

@@ -90,6 +90,25 @@ def test_an_ordered_knob_plans_on_no_examples() -> None:
         rf.plan_sample("error <= 0.05", 0.03, method="holm")
 
 
+def test_an_ordered_knob_needs_what_its_limit_needs() -> None:
+    found = rf.plan_sample("error <= 0.05", 0.03, method="ordered-knob")
+    assert found.examples == found.limits["testing_examples"].item()
+
+
+def test_named_settings_certify_as_often_as_was_planned() -> None:
+    """Names cannot be smoothed over, and half of delta goes to the net: as if they were numbers, .6 of draws were certified."""
+    n = rf.plan_sample("error <= 0.1", 0.05, settings=60, named=True).examples
+    assert n is not None
+    assert n > (rf.plan_sample("error <= 0.1", 0.05, settings=60).examples or 0)
+    rng, certified = np.random.default_rng(0), 0
+    risks = np.array([0.05] + [0.3] * 59)[:, None]
+    for _ in range(100):
+        losses = {"error": rng.random((60, n)) < risks, "cost": np.repeat(rng.random((60, 1)), n, axis=1)}
+        table = rf.LossTable([{"prompt": f"p{i}"} for i in range(60)], losses)
+        certified += bool(rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost")))
+    assert certified >= 75
+
+
 def test_every_group_must_pass() -> None:
     """Two groups of one size have two chances to fail; the share of one of them alone forgets that."""
     asked = "error <= 0.1 per label"

@@ -1,5 +1,7 @@
 """Rows of one patient as one averaged row: the table, the certificate, its words, and files."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -45,6 +47,26 @@ def test_certificate_says_so_and_is_verified(tmp_path) -> None:
     TABLE.by_cluster("patient").save(tmp_path / "t.parquet")
     assert rf.verify(again, tmp_path / "t.parquet") == []
     assert rf.calibrate(TABLE, PROBLEM).clusters is None
+
+
+def test_notes_are_compared(tmp_path) -> None:
+    certificate = rf.calibrate(TABLE, PROBLEM, clusters="patient")
+    (added,) = rf.verify(replace(certificate, notes=(*certificate.notes, "Audited: no errors.")), TABLE)
+    assert added == "the note 'Audited: no errors.' is not one that these data give"
+    (missing,) = rf.verify(replace(certificate, notes=()), TABLE)
+    assert missing.endswith("is missing")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("q0.9(error) <= 0.5", "a quantile of averages"), ("worst 20 % of error <= 0.5", "hides")]
+)
+def test_what_averages_hide_is_refused(text: str, words: str) -> None:
+    """Of 400 with a 0.9-quantile of 360, means over five rows have one of 290: "stays at or below 300" would not be true."""
+    problem = rf.Problem(text, minimize="cost")
+    with pytest.raises(rf.InvalidInputError, match=words):
+        rf.calibrate(TABLE, problem, clusters="patient")
+    with pytest.raises(rf.InvalidInputError, match=words):
+        rf.calibrate(TABLE.by_cluster("patient"), problem)
 
 
 def test_parts_stay_means_and_must_both_be() -> None:

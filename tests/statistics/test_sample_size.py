@@ -60,6 +60,42 @@ def test_losses_that_hardly_vary(risk: float, alpha: float, spread: float) -> No
     assert powers[0] < 0.8 < powers[1]
 
 
+@pytest.mark.parametrize(
+    ("risk", "alpha", "spread"),
+    [(0.45, 0.5, 0.02), (0.48, 0.5, 0.02), (0.85, 0.9, 0.03), (0.4, 0.5, 0.05), (0.6, 0.7, 0.1), (0.3, 0.5, 0.1)],
+)
+@pytest.mark.parametrize("wanted", [0.5, 0.8])
+@pytest.mark.parametrize("level", [0.1, 0.001])
+def test_large_means_that_hardly_vary(risk: float, alpha: float, spread: float, wanted: float, level: float) -> None:
+    """Where a bet has most to learn: a formula said 23 examples where 35 were needed, and nothing was certified."""
+    n = examples_for(risk, alpha, level, wanted, spread)
+    assert n is not None
+    rng, shape = np.random.default_rng(9), risk * (1 - risk) / spread**2 - 1
+    powers = []
+    for size in (int(n / 1.25), int(1.25 * n) + 1):
+        losses = rng.beta(risk * shape, (1 - risk) * shape, (400, size))
+        powers.append((p_values.betting(losses, alpha, level) <= level).mean())
+    assert powers[0] < wanted < powers[1]
+
+
+def test_losses_that_never_vary_win_at_once_or_not() -> None:
+    n = examples_for(0.4, 0.5, LEVEL, 0.8, 0.0)
+    assert n is not None
+    assert power(n, 0.4, 0.5, LEVEL, 0.0) == 1
+    assert power(n - 1, 0.4, 0.5, LEVEL, 0.0) == 0
+    for size in (n - 1, n):
+        assert (p_values.betting(np.full((1, size), 0.4), 0.5, LEVEL)[0] <= LEVEL) == (size == n)
+
+
+def test_from_that_number_on_the_power_stays() -> None:
+    """The power of an exact test is a saw: 446 examples reach .8 for a moment, 515 for good."""
+    n = examples_for(0.03, 0.05, LEVEL, 0.8)
+    assert n is not None
+    assert power(n - 1, 0.03, 0.05, LEVEL) < 0.8
+    assert all(power(more, 0.03, 0.05, LEVEL) >= 0.8 for more in range(n, 2 * n))
+    assert any(power(fewer, 0.03, 0.05, LEVEL) >= 0.8 for fewer in range(n // 2, n - 1))
+
+
 def test_what_no_number_of_examples_certifies() -> None:
     assert examples_for(0.05, 0.05, LEVEL, 0.8) is None
     assert examples_for(0.1, 0.05, LEVEL, 0.8, 0.2) is None

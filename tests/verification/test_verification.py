@@ -109,3 +109,23 @@ def test_a_certificate_of_certify_is_verified_with_both_tables() -> None:
     assert rf.verify(certificate, (opt, test.subset(np.arange(599)))) != []
     with pytest.raises(rf.InvalidInputError, match="with the whole table"):
         rf.verify(rf.calibrate(test, problem), (opt, test))
+
+
+def test_looks_that_count_cannot_be_struck_out(tmp_path: Path) -> None:
+    """A second question costs confidence: a certificate that is silent about the first one does not match its store."""
+    tuned(tmp_path / "run.zarr")
+    second = tuned(tmp_path / "run.zarr", budget=40, again=True)
+    assert "80 % confidence" in second.verdict()
+    assert rf.verify(second, tmp_path / "run.zarr") == []
+    (difference,) = rf.verify(replace(second, earlier_looks=()), tmp_path / "run.zarr")
+    assert difference.startswith("an earlier look at the testing examples is on record and not in the certificate")
+    smaller = tuple(replace(look, delta=0.001) for look in second.earlier_looks)
+    assert len(rf.verify(replace(second, earlier_looks=smaller), tmp_path / "run.zarr")) == 1
+
+
+def test_a_look_with_other_options_of_the_method_is_another_one(tmp_path: Path) -> None:
+    first = tuned(tmp_path / "run.zarr", method=rf.ParetoTesting(max_settings=100))
+    second = tuned(tmp_path / "run.zarr", method=rf.ParetoTesting(max_settings=90), again=True)
+    assert rf.verify(first, tmp_path / "run.zarr") == []
+    assert rf.verify(second, tmp_path / "run.zarr") == []
+    assert rf.verify(replace(second, earlier_looks=()), tmp_path / "run.zarr") != []

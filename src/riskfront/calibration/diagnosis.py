@@ -132,6 +132,10 @@ def _message(found: dict[str, Any], mean: float, alpha: float) -> str:
     if examples == 0:
         least = f"; at least {perfect:,} are needed" if perfect is not None else ""
         return f"{start}: no testing example speaks of it. Add examples of that kind{least}."
+    if found["measured"] is None:  # a ratio, or a weighted mean
+        return (
+            f"{start}: what it is divided by is 0 on all {examples:,} testing examples, so there is nothing to measure."
+        )
     seen = (
         f"{start}: it measures {found['measured']:.4g} on {examples:,} testing examples, with a p-value of "
         f"{found['p_value']:.3g} where at most {found['tested_at']:.3g} was needed."

@@ -250,6 +250,9 @@ class Certificate:
                 f"this version reads certificates of schema versions 1 and {SCHEMA_VERSION}; got {version!r}. "
                 "Install the version of riskfront that wrote it."
             )
+        for name in ("diagnosis", "source", "unlabelled"):
+            if not isinstance(data.get(name), Mapping | None):
+                raise InvalidInputError(f"the {name} of a certificate must be an object or null; got {data[name]!r}.")
         certificate = cls._of(from_version_1(data) if version == 1 else data)
         honest = certificate.guaranteed and certificate.method not in NEVER_GUARANTEED
         # version 1 did not name groups in its verdict
@@ -314,5 +317,7 @@ class Certificate:
             raise InvalidInputError(f"the certificate '{path}' must be JSON; it is not, or it was cut off.") from None
         try:
             return cls.from_dict(data)
-        except (KeyError, TypeError, AttributeError) as error:
+        except InvalidInputError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             raise InvalidInputError(f"the certificate '{path}' is incomplete or malformed: {error}.") from None

@@ -29,6 +29,9 @@ def plan(
         list[str] | None,
         typer.Option(help="Share of examples a limit speaks of, of the rarest group: 'error=0.2'."),
     ] = None,
+    named: Annotated[
+        bool, typer.Option(help="Settings are names (of prompts, models), not numbers on a scale.")
+    ] = False,
     factors: Annotated[str, typer.Option(help="Multiples of the pilot's examples, separated by commas.")] = "1,2,10",
     as_json: Json = False,
 ) -> int:
@@ -61,6 +64,7 @@ def plan(
         shares=_numbers(share or [], "--share"),
         bounds=columns.declared_bounds(),
         method=by.made(),
+        named=named,
     )
     if as_json:
         print(json.dumps({"examples": made.examples, "testing": made.testing, "curve": made.curve.to_dict("records")}))

@@ -27,9 +27,9 @@ from riskfront.methods.shares import net_share, planning_share
 from riskfront.problems.limits import Limit
 from riskfront.problems.problem import Problem
 from riskfront.reading.sources import Bounds, Data, as_table
+from riskfront.statistics.sample_size import smallest, teeth
 
 _CURVE = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0)
-_MOST = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +74,7 @@ def plan_sample(
     shares: Shares | None = None,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     method: str | Method = "pareto-testing",
+    named: bool = False,
 ) -> SamplePlan:
     """How many labelled examples it takes to certify a setting with risks such as you expect.
 
@@ -89,24 +90,27 @@ def plan_sample(
             count the chance that every group passes, of all of them: {"error": [0.6, 0.3, 0.1]}.
         bounds: the ranges of losses outside (0, 1).
         method: "pareto-testing", or "ordered-knob", which needs no planning examples.
+        named: settings are names, as of prompts or models, and not numbers on a scale: nothing can be smoothed over them, and
+            half of delta goes to the test of all settings.
 
     Not for ratios, gaps and worst cases: their spread is best seen in a pilot table (``forecast``).
 
     Examples:
         >>> plan = plan_sample("error <= 0.05", 0.03, settings=500)
         >>> plan.examples
-        659
+        724
         >>> print(plan)  # doctest: +ELLIPSIS
-        About 659 examples, ... of them for testing, certify such a setting with probability 0.8; 'error <= 0.05' needs most ...
+        About 724 examples, ... of them for testing, certify such a setting with probability 0.8; 'error <= 0.05' needs most ...
     """
     known = limits if isinstance(limits, Problem) else Problem(limits, minimize="cost", delta=delta)
     if not is_number(chance) or not 0 < chance < 1:
         raise InvalidInputError(f"chance must lie in (0, 1); got {chance!r}.")
     m = whole_number("settings", settings, 1)
     tests = expectations(known.limits, expected, spread, shares, bounds or {})
-    parts = _parts(method)
+    parts = _parts(method, named)
     certain = partial(_chance, tests, m, known.delta, parts)
-    examples = _smallest(certain, chance) if all(test.keeps for test in tests) else None
+    ahead = max((teeth(test.alpha * min(test.shares)) for test in tests if test.spread is None), default=0)
+    examples = smallest(lambda n: certain(n) >= chance, 2, ahead) if all(test.keeps for test in tests) else None
     level = known.delta * (1 - parts(examples or 1000, m)[1])
     needed = [test.needed(level, chance) for test in tests]
     about = pd.DataFrame(
@@ -187,7 +191,7 @@ def forecast_words(found: pd.DataFrame, problem: Problem) -> str:
 _Parts = Callable[[int, int], tuple[int, float]]
 
 
-def _parts(method: str | Method) -> _Parts:
+def _parts(method: str | Method, named: bool = False) -> _Parts:
     """How a method divides examples and delta."""
     name = method if isinstance(method, str) else method.name
     if name == OrderedKnob.name:
@@ -197,7 +201,8 @@ def _parts(method: str | Method) -> _Parts:
             f"a plan can be made for {ParetoTesting.name} and {OrderedKnob.name}; got '{name}'. For other methods use a pilot "
             "table, forecast(table, problem, method=...)."
         )
-    return lambda n, settings: (n - round(planning_share(n, settings) * n), net_share(n, settings))
+    alike = 1 if named else None
+    return lambda n, settings: (n - round(planning_share(n, settings, alike) * n), net_share(n, settings, alike))
 
 
 def _chance(tests: Sequence[Expectation], settings: int, delta: float, parts: _Parts, examples: int) -> float:
@@ -206,17 +211,3 @@ def _chance(tests: Sequence[Expectation], settings: int, delta: float, parts: _P
     on_path = np.prod([test.chance(testing, (1 - net) * delta) for test in tests])
     in_net = np.prod([test.chance(examples, net * delta / settings) for test in tests]) if net else 0.0
     return float(max(on_path, in_net))
-
-
-def _smallest(chance: partial[float], wanted: float) -> int | None:
-    """The smallest number of examples, to three digits, from which on the chance is as wanted."""
-    high = 2
-    while chance(high) < wanted:
-        high *= 2
-        if high > _MOST:
-            return None
-    low = high // 2
-    while high - low > max(1, high // 1000):
-        middle = (low + high) // 2
-        low, high = (low, middle) if chance(middle) >= wanted else (middle, high)
-    return high

@@ -177,6 +177,8 @@ class Problem:
         for limit in self.limits:
             if limit.drop_from is not None:
                 table.reference(limit.drop_from)
+            if table.clusters is not None:
+                _check_means(limit, table.clusters)
             proxies.check_batches(limit, table.loss_names)
         own = [o.loss for o in self.objectives if table.belongs_to_settings(o.loss)]
         self.check_names([*table.loss_names, *own], table.group_names)
@@ -242,3 +244,18 @@ def _objectives(names: str | Sequence[str | Objective], *, maximize: bool) -> li
         replace(part, maximize=maximize) if isinstance(part, Objective) else Objective(part, maximize=maximize)
         for part in listed
     ]
+
+
+def _check_means(limit: Limit, clusters: str) -> None:
+    """A quantile of means, or a mean of the worst of them, is not that of the rows: averages hide the extremes."""
+    if limit.quantile is not None:
+        raise InvalidInputError(
+            f"rows of one {clusters} are averaged, and a quantile of averages is not one of rows; got '{limit}'. Limit a 0/1 "
+            f"column that says whether '{limit.loss}' is above {limit.value:.10g}, at most {limit.compared_with:.10g}; "
+            f"or average the rows yourself, one row a {clusters}, if you mean the averages."
+        )
+    if limit.worst is not None:
+        raise InvalidInputError(
+            f"rows of one {clusters} are averaged, which hides the worst of them; got '{limit}'. Keep one row of each "
+            f"{clusters}; or average the rows yourself, if you mean the averages."
+        )

@@ -34,17 +34,29 @@ def examples_to_win(sequence: FloatArray, alpha: float, level: float, most: int 
     if guess > 4 * most:
         return None
     low, high = int(guess / 8), min(max(1, int(guess / 2)), most)
-    while not _wins(gains, alpha, level, high):
+    while not wins(gains, alpha, level, high):
         if high == most:
             return None
         low, high = high, min(max(high + 1, int(1.4 * high)), most)
     while high - low > max(1, high // _EXACT):
         middle = (low + high) // 2
-        low, high = (low, middle) if _wins(gains, alpha, level, middle) else (middle, high)
+        low, high = (low, middle) if wins(gains, alpha, level, middle) else (middle, high)
     return high
 
 
-def _wins(gains: FloatArray, alpha: float, level: float, n: int) -> bool:
+def typical(n: int, mean: float, spread: float) -> FloatArray:
+    """(n,): losses in [0, 1] with about this mean and spread and no luck in their order: two values that take turns."""
+    mean = min(max(mean, 0.0), 1.0)
+    low = max(mean - spread, 0.0)
+    if mean == low:
+        return np.full(n, mean)
+    high = mean + spread**2 / (mean - low)
+    share = (mean - low) / (high - low)
+    turns = np.floor(np.arange(1, n + 1) * share + 0.5) > np.floor(np.arange(n) * share + 0.5)
+    return np.where(turns, min(high, 1.0), low)
+
+
+def wins(gains: FloatArray, alpha: float, level: float, n: int) -> bool:
     """Whether the stakes of betting.py reach 1 / level within n examples: the same arithmetic, for one row."""
     log, sqrt = math.log, math.sqrt
     missing, squares, most = -log(level), 0.0, CAP / (1 - alpha)

@@ -1,23 +1,25 @@
 """How likely a test is to pass, and how many examples make it likely enough, if the true risk is known.
 
-0/1 losses are exact: the test passes when at most k losses occur, a binomial event. Bets on other losses behave like a test of
-the mean that knows the spread and has fewer examples: a twelfth fewer when there are many, and more than that where a bet has
-to learn first how small the spread is. How many fewer was fitted to simulations of 50 kinds of losses and levels, with a spread
-from .005 to .4, and agrees with them to about a tenth in the number of examples, to a sixth where the spread is so small that
-the bet hardly learns it (``tests/statistics/test_sample_size.py``).
+0/1 losses are exact: the test passes when at most k losses occur, a binomial event. Bets on other losses are either played
+through on losses that are as typical as can be (two values with the expected mean and spread, taking turns), as unlucky as the
+chance that is asked for allows; or, where there are many and chance outweighs what a bet has to learn, they behave like a test
+of the mean that knows the spread and has a twelfth fewer examples. Both agree with simulations to about a tenth in the number
+of examples (``tests/statistics/test_sample_size.py``).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from riskfront.statistics.binomial import special_functions
+from riskfront.statistics.sample_for_bets import typical, wins
 
 _PRICE_OF_BETTING = 1.08  # examples of a bet for one of a test that knows the spread
 _PRICE_OF_LEARNING = 1.15  # what it takes to learn the spread, the more the further the limit is below 1
-_PRICE_OF_CERTAINTY = (
-    0.35  # examples more where losses hardly vary: then a bet that knows so little is still far too careful
-)
+_NOISY = 30.0  # variances of all examples together above which chance outweighs what a bet has to learn
+_PLAYED = 5_000  # examples of the longest bet that is played through
+_LUCK = 4.0  # standard deviations: nobody has more
 _MOST = 1 << 40
 
 
@@ -35,12 +37,32 @@ def power(n: int, risk: float, alpha: float, level: float, spread: float | None 
     if spread is None:
         count = _largest_count(n, alpha, level)
         return float(special.bdtr(count, n, risk)) if count >= 0 else 0.0
-    if spread <= 0:
-        return 1.0 if risk < alpha else 0.0
-    variation = n * spread**2
-    counted = n / (1 + _PRICE_OF_CERTAINTY / (1 + variation**2))
-    distance = (alpha - risk) / spread * math.sqrt(counted) / _root_of_price(counted * spread**2, alpha)
+    if _is_played(n, spread):
+        return _chance_when_played(n, risk, alpha, level, spread)
+    distance = (alpha - risk) / spread * math.sqrt(n) / _root_of_price(n * spread**2, alpha)
     return float(special.ndtr(distance + special.ndtri(level)))
+
+
+def _is_played(n: int, spread: float) -> bool:
+    return n * spread**2 <= _NOISY and (n <= _PLAYED or spread == 0)
+
+
+def _chance_when_played(n: int, risk: float, alpha: float, level: float, spread: float) -> float:
+    """How much bad luck a bet on typical losses survives, as a probability."""
+    low, high = -_LUCK, _LUCK
+    if not _survives(low, n, risk, alpha, level, spread):
+        return 0.0
+    if spread == 0 or _survives(high, n, risk, alpha, level, spread):
+        return 1.0
+    for _ in range(9):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _survives(middle, n, risk, alpha, level, spread) else (low, middle)
+    return float(special_functions().ndtr((low + high) / 2))
+
+
+def _survives(luck: float, n: int, risk: float, alpha: float, level: float, spread: float) -> bool:
+    """Whether the bet is won although the mean is so many of its standard deviations above what was expected."""
+    return wins(alpha - typical(n, risk + luck * spread / math.sqrt(n), spread), alpha, level, n)
 
 
 def _root_of_price(variation: float, alpha: float) -> float:
@@ -50,19 +72,41 @@ def _root_of_price(variation: float, alpha: float) -> float:
 
 
 def examples_for(risk: float, alpha: float, level: float, wanted: float, spread: float | None = None) -> int | None:
-    """The smallest number of examples, to three digits, with which the power reaches what is wanted; None if none does."""
+    """The smallest number of examples, to three digits, from which on the power is what is wanted; None if none does."""
     if not risk < alpha:
         return None
-    high = max(fewest(alpha, level), 1)
-    while power(high, risk, alpha, level, spread) < wanted:
+    luck = float(special_functions().ndtri(wanted))
+
+    def reached(n: int) -> bool:
+        if spread is None or not _is_played(n, spread):
+            return power(n, risk, alpha, level, spread) >= wanted
+        return n >= fewest(alpha, level) and _survives(luck, n, risk, alpha, level, spread)
+
+    return smallest(reached, max(fewest(alpha, level), 1), teeth(alpha) if spread is None else 0)
+
+
+def smallest(reached: Callable[[int], bool], start: int = 1, ahead: int = 0) -> int | None:
+    """The smallest number, to three digits, from which on something is reached, as far as the next ``ahead`` numbers tell.
+
+    The power of an exact test falls back whenever one more example allows no further loss.
+    """
+    high = start
+    while not reached(high):
         high *= 2
         if high > _MOST:
             return None
     low = high // 2
     while high - low > max(1, high // 1000):
         middle = (low + high) // 2
-        low, high = (low, middle) if power(middle, risk, alpha, level, spread) >= wanted else (middle, high)
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    while missed := [n for n in range(high + 1, high + ahead + 1, max(1, high // 1000)) if not reached(n)]:
+        high = missed[-1] + 1
     return high
+
+
+def teeth(alpha: float) -> int:
+    """How far to look on: the power of an exact test falls back about every 1 / alpha examples."""
+    return min(math.ceil(3 / alpha), 10_000)
 
 
 def fewest(alpha: float, level: float) -> int:

@@ -187,7 +187,7 @@ def certify(
         keep_examples(target, trace.elsewhere, plan.seed, UNLABELLED)
     certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
     found = replace(classifier_of(trained), certificate=certificate)
-    keep_examples(target, own, plan.seed)
+    keep_examples(target, own, plan.seed, notes=notes)
     (target / GAIN).unlink(missing_ok=True)
     found.save_pretrained(target)
     if certificate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,15 +34,20 @@ UNLABELLED = f"{TRACES}/unlabelled.safetensors"
 FILE = f"{TRACES}/calibration.safetensors"  # not needed to answer: whoever deploys the folder may leave traces out
 
 
-def keep_examples(folder: str | os.PathLike[str], trace: PruningTrace, seed: int, name: str = FILE) -> None:
-    """Beside a certificate: tokens and labels of the calibration texts, or of unlabelled ones, and the seed of the split."""
+def keep_examples(
+    folder: str | os.PathLike[str], trace: PruningTrace, seed: int, name: str = FILE, notes: Sequence[str] = ()
+) -> None:
+    """Beside a certificate: tokens and labels of the calibration texts, or of unlabelled ones, the seed of the split, and what
+    was noted when texts were left out."""
     tokens = trace.tokens
     arrays = {"ids": np.concatenate(list(tokens.ids)), "lengths": tokens.lengths, "labels": np.asarray(trace.labels)}
     for part, values in (("types", tokens.types), ("texts", tokens.texts)):
         if values is not None:
             arrays[part] = np.concatenate(list(values))
     with written_whole(Path(folder) / name) as path:
-        save_file(arrays, path, metadata={"seed": str(seed), "padding": str(tokens.padding)})
+        save_file(
+            arrays, path, metadata={"seed": str(seed), "padding": str(tokens.padding), "notes": json.dumps(list(notes))}
+        )
 
 
 def recompute(certificate: Certificate, folder: str | os.PathLike[str]) -> Certificate:
@@ -65,7 +71,15 @@ def recompute(certificate: Certificate, folder: str | os.PathLike[str]) -> Certi
     )
     if isinstance(trace, TraceWithUnlabelled):
         again = replace(again, unlabelled={**trace.described, **(again.unlabelled or {})})
-    return choose(again, certificate.choice)
+    folder_of_notes = source / "large" if (source / CASCADE).is_file() else source
+    return choose(replace(again, notes=_notes(folder_of_notes, certificate)), certificate.choice)
+
+
+def _notes(folder: Path, certificate: Certificate) -> tuple[str, ...]:
+    """What was noted then; folders of earlier versions keep no notes, so that those of the certificate stay unconfirmed."""
+    with safe_open(folder / FILE, "numpy") as file:
+        about = file.metadata() or {}
+    return tuple(json.loads(about["notes"])) if "notes" in about else tuple(certificate.notes)
 
 
 def _single_trace(certificate: Certificate, folder: Path) -> tuple[PruningTrace | TraceWithUnlabelled, int]:

@@ -28,7 +28,14 @@ def searched_before(storage: Storage, examples: Mapping[str, str], call: str) ->
 
 
 def look_once(
-    storage: Storage, examples: Mapping[str, str], look: Look, call: str, searched: Sequence[Config], *, again: bool
+    storage: Storage,
+    examples: Mapping[str, str],
+    look: Look,
+    call: str,
+    searched: Sequence[Config],
+    *,
+    again: bool,
+    parameters: Mapping[str, Any] | None = None,
 ) -> tuple[Look, ...]:
     """Write a look down; the other looks at the same testing examples, or an error if there are any and ``again`` is not set.
 
@@ -38,6 +45,7 @@ def look_once(
         look: what is asked now.
         call: a digest of the call that asks, and ``searched`` the settings it found.
         again: ask although the examples are spent; the deltas of all looks add up.
+        parameters: of the method, by which a certificate is known again.
     """
     spent = [
         Look(**{**seen["look"], "counts": True}) for seen in _recorded(storage) if seen["examples"] == dict(examples)
@@ -59,15 +67,40 @@ def look_once(
         "examples": dict(examples),
         "call": call,
         "searched": list(searched),
+        "parameters": dict(parameters or {}),
     }
     whose = hashlib.sha256(json.dumps(dict(examples), sort_keys=True).encode()).hexdigest()
     # of the same examples only: the record may be shared, and others may have answered the same question
     name = f"{_FOLDER}/{len(spent):04d}-{whose[:16]}-{look.question[:16]}.json"
     if not storage.create(name, json.dumps(entry, indent=1).encode()):
         return look_once(
-            storage, examples, look, call, searched, again=again
+            storage, examples, look, call, searched, again=again, parameters=parameters
         )  # another process wrote the same look down just now
     return earlier
+
+
+def recorded_before(
+    storage: Storage, asked: str, searched: Sequence[Config], parameters: Mapping[str, Any]
+) -> tuple[Look, ...]:
+    """The looks that were recorded before this one at the same testing examples; none where this one is not on record.
+
+    Args:
+        asked: the question in words, ``searched`` the settings that were found, ``parameters`` those of the method: a
+            certificate names these, and not the question's digest. The net is left out: a search casts none.
+    """
+    records = _recorded(storage)
+    wanted = {name: value for name, value in parameters.items() if name != "net"}
+
+    def is_this_one(seen: Mapping[str, Any]) -> bool:
+        known = seen.get("parameters", wanted)  # earlier versions did not write them down
+        same = {name: value for name, value in known.items() if name != "net"} == wanted
+        return same and (seen["look"]["asked"], seen["searched"]) == (asked, list(searched))
+
+    mine = next((i for i, seen in enumerate(records) if is_this_one(seen)), None)
+    if mine is None:
+        return ()
+    same = [seen["look"] for seen in records[:mine] if seen["examples"] == records[mine]["examples"]]
+    return tuple(Look(**{**seen, "counts": True}) for seen in same)
 
 
 def _recorded(storage: Storage) -> list[dict[str, Any]]:

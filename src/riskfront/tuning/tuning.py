@@ -159,6 +159,12 @@ def _call(
     return hashlib.sha256(json.dumps(asked, sort_keys=True, default=repr).encode()).hexdigest()
 
 
+def look_of(plan: Plan, problem: Problem) -> Look:
+    """The question that a plan puts to testing examples."""
+    said = f"{plan.opt.n_configs} settings searched"
+    return Look.of(problem, plan.method.name, parameters(plan.method), decided_by=plan.configs(), said=said)
+
+
 def _looks_before(
     plan: Plan,
     problem: Problem,
@@ -170,12 +176,12 @@ def _looks_before(
     again: bool,
 ) -> tuple[Look, ...]:
     """Earlier questions to the testing examples; this one is written down before it is asked."""
-    said = f"{plan.opt.n_configs} settings searched"
-    look = Look.of(problem, plan.method.name, parameters(plan.method), decided_by=plan.configs(), said=said)
+    look = look_of(plan, problem)
     elsewhere = _asked_elsewhere(look, task)
     if record is None:
         return elsewhere
-    earlier = look_once(record, task().identity, look, call, configs, again=again)
+    used = parameters(plan.method)
+    earlier = look_once(record, task().identity, look, call, configs, again=again, parameters=used)
     if not earlier and not again:
         _refuse_unplanned(parts.test.rows, plan)
     recorded = {_with_split(seen, task().identity).question for seen in earlier}

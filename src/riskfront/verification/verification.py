@@ -16,15 +16,18 @@ from riskfront.evaluation.outcome import Outcome
 from riskfront.identity.array_digest import BLAKE3
 from riskfront.losses.table import LossTable
 from riskfront.methods import completed, make_again
-from riskfront.reading.sources import Data, as_table, as_unlabelled, clustered, is_long_file, is_store
+from riskfront.reading.sources import Data, as_table, as_unlabelled, clustered, is_long_file, is_store, notes_of
 from riskfront.runtime.progress import ProgressBar
 from riskfront.spaces.space import Config
+from riskfront.stores.open_storage import open_storage
 from riskfront.stores.store import LossStore
+from riskfront.tuning.looks import recorded_before
 from riskfront.tuning.opt_test_parts import Part
-from riskfront.tuning.tuning import certify_along
+from riskfront.tuning.tuning import certify_along, look_of
 from riskfront.version import __version__
 
-#: what a certificate says of itself beyond its data; the verdict follows from the rest, and from earlier looks
+#: what a certificate says of itself beyond its data; the verdict follows from the rest, and from earlier looks. Notes and
+#: looks that count are compared apart
 _NOT_COMPARED = ("version", "source", "earlier_looks", "verdict", "notes")
 
 
@@ -71,14 +74,36 @@ def verify(
             return ["the unlabelled examples differ from those that the certificate was made with"]
         method = make_again(certificate.method, certificate.parameters)
         again = split_and_test(table, certificate.problem, method, certificate.seed, certificate.split_by, others)
-        again = replace(again, data_sha256=certificate.data_sha256)  # the same data by another kind of digest, perhaps
+        # the same data by another kind of digest, perhaps
+        again = replace(again, data_sha256=certificate.data_sha256, notes=(*notes_of(data), *again.notes))
     return differences(choose(again, certificate.choice), certificate)
 
 
 def differences(again: Certificate, certificate: Certificate) -> list[str]:
     """Where a certificate that was computed again differs from what is claimed, in words."""
     recomputed, claimed = (_numbers(one, certificate) for one in (again, certificate))
-    return [difference for name in claimed for difference in _differences(name, recomputed[name], claimed[name])]
+    found = [difference for name in claimed for difference in _differences(name, recomputed[name], claimed[name])]
+    return [*found, *_notes_differ(again, certificate), *_looks_differ(again, certificate)]
+
+
+def _notes_differ(again: Certificate, certificate: Certificate) -> list[str]:
+    """Notes stand below the verdict, so each must be one that these data give."""
+    added = [
+        f"the note {note!r} is not one that these data give" for note in certificate.notes if note not in again.notes
+    ]
+    return [*added, *(f"the note {note!r} is missing" for note in again.notes if note not in certificate.notes)]
+
+
+def _looks_differ(again: Certificate, certificate: Certificate) -> list[str]:
+    """Looks whose deltas are added to that of the certificate, as far as a store has them on record."""
+    claimed, recorded = (
+        {look.question: look for look in one.earlier_looks if look.counts} for one in (certificate, again)
+    )
+    return [
+        f"an earlier look at the testing examples is on record and not in the certificate, or not with its delta: {look.asked}"
+        for question, look in recorded.items()
+        if question not in claimed or claimed[question].delta != look.delta
+    ]
 
 
 def _numbers(one: Certificate, claimed: Certificate) -> dict[str, Any]:
@@ -152,7 +177,10 @@ def _tuned_again(certificate: Certificate, url: str) -> Certificate:
     plan = make_again(certificate.method, certificate.parameters).plan(opt, certificate.problem)
     bar = ProgressBar("verifying", len(plan), 0, False)
     test = Part(None, test_rows.groups(), test_rows)
-    return certify_along(plan, configs, test, certificate.problem, _Nobody(url), bar)
+    again = certify_along(plan, configs, test, certificate.problem, _Nobody(url), bar)
+    asked = look_of(plan, certificate.problem).asked
+    looks = recorded_before(open_storage(url), asked, configs, certificate.parameters)
+    return replace(again, earlier_looks=looks)
 
 
 class _Nobody:

@@ -131,7 +131,7 @@ def certify_cascade(
     certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
     found = CascadeClassifier(classifier_of(small), classifier_of(large), certificate)
     keep_examples(target / "small", first, plan.seed)
-    keep_examples(target / "large", second, plan.seed)
+    keep_examples(target / "large", second, plan.seed, notes=fresh.notes)
     (target / GAIN).unlink(missing_ok=True)
     found.save_pretrained(target)
     if certificate:
