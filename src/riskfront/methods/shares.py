@@ -5,7 +5,8 @@ Nothing else enters: a share that looked at losses would have seen the examples 
 
 Both rest on ``benchmarks/default_shares.py`` (tables: ``benchmarks/results/default_shares*.md``; a grid, a worst class, a
 cascade, prompts without structure, prompts with a trade-off; 300 to 5,000 examples) and on the grid of 6,480 settings of
-``benchmarks/power.py`` (``benchmarks/results/targets_clipped.md``). What they show: the optimum is flat.
+``benchmarks/power.py`` (``benchmarks/results/targets_clipped.md``). What they show: the optimum is flat
+(with the same draws for every share: ``benchmarks/results/planning_shares.md``).
 
 Planning. Where few settings are alike (cascades, prompts) smoothing helps little and .3 plans best; on a grid of thousands .15
 plans as well and leaves more to test.
