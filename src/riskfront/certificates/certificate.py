@@ -15,13 +15,13 @@ from riskfront.certificates.earlier_versions import from_version_1, with_arm
 from riskfront.certificates.frames_in_json import from_columns, to_columns
 from riskfront.certificates.looks import Look, delta_of_all
 from riskfront.certificates.mixture import mixture_weights
+from riskfront.certificates.schema import SCHEMA_VERSION, schema_version
 from riskfront.certificates.verdict import certified_sentences, picked_sentences
 from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
 from riskfront.losses.values import plain
 from riskfront.problems.problem import Problem
 from riskfront.runtime.files import write_text
 
-SCHEMA_VERSION = 2
 #: methods that must never be shown as guaranteed, whatever a file says
 NEVER_GUARANTEED = ("alpha-constrained", "alpha-delta-constrained")
 _FLAGS = ["certified", "chosen"]
@@ -240,19 +240,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Certificate:
-        if not isinstance(data, Mapping) or data.get("schema") != "riskfront.certificate":
-            raise InvalidInputError(
-                "a certificate must be a JSON object with schema 'riskfront.certificate'; this is not one."
-            )
-        version = data.get("schema_version")
-        if version not in (1, SCHEMA_VERSION):
-            raise InvalidInputError(
-                f"this version reads certificates of schema versions 1 and {SCHEMA_VERSION}; got {version!r}. "
-                "Install the version of riskfront that wrote it."
-            )
-        for name in ("diagnosis", "source", "unlabelled"):
-            if not isinstance(data.get(name), Mapping | None):
-                raise InvalidInputError(f"the {name} of a certificate must be an object or null; got {data[name]!r}.")
+        version = schema_version(data)
         certificate = cls._of(from_version_1(data) if version == 1 else data)
         honest = certificate.guaranteed and certificate.method not in NEVER_GUARANTEED
         # version 1 did not name groups in its verdict

@@ -1,0 +1,27 @@
+"""Whether JSON is a certificate that this version reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from riskfront.errors import InvalidInputError
+
+SCHEMA, SCHEMA_VERSION = "riskfront.certificate", 2
+_OBJECTS = ("diagnosis", "source", "unlabelled")  # or null
+
+
+def schema_version(data: Mapping[str, Any]) -> int:
+    """The version of its form; an error if this is no certificate, or one that this version does not read."""
+    if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+        raise InvalidInputError(f"a certificate must be a JSON object with schema '{SCHEMA}'; this is not one.")
+    version = data.get("schema_version")
+    if version not in (1, SCHEMA_VERSION):
+        raise InvalidInputError(
+            f"this version reads certificates of schema versions 1 and {SCHEMA_VERSION}; got {version!r}. "
+            "Install the version of riskfront that wrote it."
+        )
+    for name in _OBJECTS:
+        if not isinstance(data.get(name), Mapping | None):
+            raise InvalidInputError(f"the {name} of a certificate must be an object or null; got {data[name]!r}.")
+    return int(version)
