@@ -51,8 +51,9 @@ def draw_optimizers(experiment: Experiment, title: str, results: pd.DataFrame) -
         for index, (budget, part) in enumerate(rows.groupby("evaluations")):
             color = PALETTE[1 + index % 6]
             place.plot(part["alpha"], part[name], marker="o", ms=4, color=color, label=f"{budget} evaluations")
-        place.set(xlabel="alpha", title=search, yscale="log")
-        place.locator_params(axis="x", nbins=5)
+        place.set(xlabel="alpha", title=search)
+        place.set_yscale(**_logarithmic(means[name]))
+        place.set_xticks(grid["alpha"][1:])
     axes[0][0].set(ylabel=name)
     handles = axes[0][0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=5, fontsize="small", frameon=False)
@@ -68,9 +69,18 @@ def draw_clouds(experiment: Experiment, title: str, results: pd.DataFrame) -> Fi
         place.scatter(rows["relative cost"], rows["accuracy"], s=9, color=color, alpha=0.7, linewidths=0, label=pruned)
     front = results[results["front"]].sort_values("relative cost")
     place.plot(front["relative cost"], front["accuracy"], color=INK, linewidth=1, drawstyle="steps-post", label="front")
-    place.set(xlabel="relative cost", ylabel="accuracy", xscale="log")
+    place.set(xlabel="relative cost", ylabel="accuracy")
+    place.set_xscale(**_logarithmic(results["relative cost"]))
     figure.legend(loc="outside right center", fontsize="small", markerscale=2, frameon=False, title="prunes")
     return figure
+
+
+def _logarithmic(values: pd.Series) -> dict[str, Any]:
+    """A logarithmic scale on which a cost of 0, that of an exit before the first layer, has a place too."""
+    positive = values[values > 0]
+    if positive.empty:
+        return {"value": "linear"}
+    return {"value": "log"} if len(positive) == len(values) else {"value": "symlog", "linthresh": positive.min()}
 
 
 def _panels(title: str, rows: int, columns: int, *, share: bool = False) -> tuple[Figure, Any]:
