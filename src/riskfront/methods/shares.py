@@ -3,7 +3,7 @@ many of these are alike.
 
 Nothing else enters: a share that looked at losses would have seen the examples that test.
 
-Both rest on ``benchmarks/default_shares.py`` (tables: ``benchmarks/results/default_shares*.md``; a grid, a worst class, a
+Both rest on ``benchmarks/default_shares.py`` (tables: ``benchmarks/results/default_shares.md``; a grid, a worst class, a
 cascade, prompts without structure, prompts with a trade-off; 300 to 5,000 examples) and on the grid of 6,480 settings of
 ``benchmarks/power.py`` (``benchmarks/results/targets_clipped.md``). What they show: the optimum is flat
 (with the same draws for every share: ``benchmarks/results/planning_shares.md``).
