@@ -22,8 +22,8 @@ from riskfront.transformers.learning.exit_reading import SAMPLE, walk_through
 from riskfront.transformers.pruning.network import Network, Walk
 from riskfront.transformers.pruning.thresholds import scores_and_entropies
 
-TOKENS_BELOW = 0.5  # share of tokens' scores below the threshold
-HEADS_DROPPED = 0.25
+TOKENS_BELOW = 0.7  # share of tokens' scores below the threshold
+HEADS_DROPPED = 0.5
 TEXTS = 200  # that are looked at, at most: five passes
 
 
@@ -35,7 +35,7 @@ class PruningReport:
         full: nothing dropped.
         tokens_left: share of the tokens that are left, as a mean over layers.
         tokens, tokens_at_random: with the others dropped by their scores, and as many at random.
-        heads, heads_at_random: with a quarter of the heads dropped by their scores, and as many at random.
+        heads, heads_at_random: with half of the heads dropped by their scores, and as many at random.
         n: examples.
     """
 
