@@ -15,6 +15,7 @@ CASES |= {
     "fallback, declared": rf.Fallback(safest=SAFEST),
     "low-risk-path, declared": rf.LowRiskPath(safest=SAFEST),
     "split-fst, linear": rf.SplitFST(spacing="linear"),
+    "split-fst, every setting": rf.SplitFST(spacing="every"),
     "ordered-knob": rf.OrderedKnob(safest={"step": "low"}),
     "ordered-knob, from the other end": rf.OrderedKnob(safest={"minus": "high"}),
     "pareto-testing, few": rf.ParetoTesting(max_settings=5, prune=False),

@@ -187,5 +187,16 @@ def test_bad_methods() -> None:
         rf.ParetoTesting.as_in_the_paper(max_settings=0)
     with pytest.raises(InvalidInputError, match=r"betas must be at least 2"):
         rf.SplitFST(betas=1)
-    with pytest.raises(InvalidInputError, match=r"spacing must be 'log' or 'linear'; got 'cubic'"):
+    with pytest.raises(InvalidInputError, match=r"spacing must be 'log', 'linear' or 'every'; got 'cubic'"):
         rf.SplitFST(spacing="cubic")
+
+
+def test_split_fst_of_every_setting_goes_by_p_value() -> None:
+    rng = np.random.default_rng(3)
+    losses = {"error": rng.random((40, 300)) < np.linspace(0.01, 0.4, 40)[:, None], "cost": rng.random((40, 300))}
+    table = rf.LossTable([{"k": k} for k in range(40)], losses)
+    problem = rf.Problem(["error <= 0.1", "cost <= 0.6"], minimize="cost")
+    opt, _ = table.split(0.5)
+    rows = rf.SplitFST(spacing="every").plan(opt, problem).rows
+    assert sorted(rows.tolist()) == list(range(40))
+    assert (np.diff(Evidence.of_planning(problem, opt).combined(rows)) >= 0).all()

@@ -25,7 +25,8 @@ class SplitFST:
     Args:
         opt_fraction: share of the calibration data that learns the sequence.
         betas: how many values of beta.
-        spacing: "log" (0, then 1e-10 to 1 in equal ratios) or "linear" (0 to 1 in equal steps).
+        spacing: "log" (0, then 1e-10 to 1 in equal ratios), "linear" (0 to 1 in equal steps), or "every": all settings, by
+            the largest of their p-values, as if there were a beta for each. ``betas`` has no effect then.
 
     Examples:
         >>> SplitFST(betas=50, spacing="linear")
@@ -43,11 +44,15 @@ class SplitFST:
         check_fraction(self.opt_fraction)
         if self.betas < 2:
             raise InvalidInputError(f"betas must be at least 2; got {self.betas}.")
-        if self.spacing not in ("log", "linear"):
-            raise InvalidInputError(f"spacing must be 'log' or 'linear'; got {self.spacing!r}.")
+        if self.spacing not in ("log", "linear", "every"):
+            raise InvalidInputError(f"spacing must be 'log', 'linear' or 'every'; got {self.spacing!r}.")
 
     def plan(self, opt: LossTable, problem: Problem) -> Plan:
         p_opt = Evidence.of_planning(problem, opt).p_values(np.arange(opt.n_configs))
+        if self.spacing == "every":
+            order = permutation(len(p_opt), seed=0)  # between equals, as below
+            by_p_value = order[np.argsort(p_opt[order].max(axis=1), kind="stable")]
+            return Plan(self, opt, by_p_value, FixedSequence())
         nearest = _nearest(p_opt, self._grid())
         _, first = np.unique(nearest, return_index=True)
         return Plan(self, opt, nearest[np.sort(first)], FixedSequence())

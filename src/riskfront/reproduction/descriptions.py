@@ -130,7 +130,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "chosen-sets",
             ("ag_news",),
             (
-                Lineup("", paper(*_selective()).limits, (PARETO, SplitFST(spacing="linear"))),
+                Lineup("", paper(*_selective()).limits, (PARETO, SplitFST(spacing="every"))),
                 exact(*_selective()),
                 default(*_selective()),
             ),
