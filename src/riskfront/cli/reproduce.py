@@ -15,8 +15,8 @@ from riskfront.cli.adaptive import Data, Device, Model
 from riskfront.cli.groups import grouped
 from riskfront.cli.options import Seed, parse_names, parse_number
 from riskfront.cli.stopping import resumable
-from riskfront.errors import InvalidInputError
-from riskfront.methods import Method
+from riskfront.errors import InvalidInputError, RiskfrontError
+from riskfront.methods import Method, check_method
 from riskfront.reporting.terminal import make_console
 from riskfront.reproduction.descriptions import EXPERIMENTS
 
@@ -36,6 +36,7 @@ Methods = Annotated[
 Trials = Annotated[
     int, typer.Option(min=0, help="Draws of calibration examples; 0 for as many as the description says.")
 ]
+Draws = Annotated[int, typer.Option("--seed", help="Of the draws of calibration examples.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes that share the trials.")]
 
 
@@ -145,7 +146,7 @@ def _command(name: str) -> Callable[..., int]:
         methods: Methods = [],  # noqa: B006
         trials: Trials = 0,
         jobs: Jobs = 1,
-        seed: Seed = 0,
+        seed: Draws = 0,
     ) -> int:
         from riskfront.reproduction.reproduce import reproduce
 
@@ -172,14 +173,15 @@ def load_method(text: str) -> Method:
         sys.path.insert(0, "")
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise InvalidInputError(f"'{text}' must be a method that can be imported; it cannot ({error}).") from error
-    made = found() if isinstance(found, type) else found
-    if not all(hasattr(made, name) for name in ("name", "guaranteed", "opt_fraction", "plan")):
+        made = found() if isinstance(found, type) else found
+    except RiskfrontError:
+        raise
+    except Exception as error:  # whatever the user's module raises
         raise InvalidInputError(
-            f"'{text}' must be a method, with name, guaranteed, opt_fraction and plan; it lacks one of them. "
-            "riskfront.methods.plan.Method says what they are."
-        )
+            f"'{text}' must be a method that can be imported and made without arguments; it cannot "
+            f"({type(error).__name__}: {error})."
+        ) from error
+    check_method(made, f"'{text}'")
     return cast("Method", made)
 
 

@@ -29,7 +29,7 @@ from riskfront.losses.splits import split_examples
 from riskfront.losses.sums import SINGLE_THREADED
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import is_number
-from riskfront.methods import BY_NAME, Method, make_method, parameters, settled
+from riskfront.methods import BY_NAME, Method, make_method, parameters, plan_of, settled
 from riskfront.problems.problem import Problem
 from riskfront.reading.sources import Bounds, Data, as_table
 
@@ -146,7 +146,7 @@ def _labels(planners: Sequence[Method]) -> list[str]:
     for planner in planners:
         twins = [parameters(other) for other in planners if other.name == planner.name]
         own = parameters(planner)
-        apart = [f"{key}={own[key]}" for key in own if any(twin[key] != own[key] for twin in twins)]
+        apart = [f"{key}={own[key]}" for key in own if any(twin.get(key) != own[key] for twin in twins)]
         labels.append(f"{planner.name} ({', '.join(apart)})" if apart else planner.name)
     return labels
 
@@ -212,7 +212,7 @@ def _decisions(parts: _Trial, problems: Sequence[Problem], planner: Method) -> l
     opt, test = parts.split(planner)
     plans = []
     for problem in problems:
-        plans.append(planner.plan(opt, problem))
+        plans.append(plan_of(planner, opt, problem))
         for term in problem.terms:  # one read of the planned settings serves every alpha
             LossTable.read_together([test, parts.judge], term, plans[-1].rows)
     deltas = [problem.delta - plan.net * problem.delta for plan, problem in zip(plans, problems, strict=True)]

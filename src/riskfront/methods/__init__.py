@@ -11,7 +11,7 @@ from riskfront.methods.all_settings import AlphaConstrained, AlphaDeltaConstrain
 from riskfront.methods.grids import SGT, Fallback, LowRiskPath
 from riskfront.methods.ordered_knob import OrderedKnob
 from riskfront.methods.pareto_testing import ParetoTesting
-from riskfront.methods.plan import Method, Plan, parameters, settled
+from riskfront.methods.plan import Method, Plan, check_method, parameters, plan_of, settled
 from riskfront.methods.sequences import ConstrainedPath, SplitFST
 
 #: name -> method, in the order in which tables list them
@@ -77,9 +77,11 @@ __all__ = [
     "ParetoTesting",
     "Plan",
     "SplitFST",
+    "check_method",
     "completed",
     "make_again",
     "make_method",
     "parameters",
+    "plan_of",
     "settled",
 ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from riskfront.arrays import IntArray
-from riskfront.errors import InvalidInputError
+from riskfront.errors import InvalidInputError, RiskfrontError
 from riskfront.losses.table import LossTable
 from riskfront.methods.similarity import similarity
 from riskfront.problems.problem import Problem
@@ -31,6 +31,15 @@ class Plan:
     procedure: Procedure
     by_mean: bool = False
     net: float = 0.0
+
+    def __post_init__(self) -> None:
+        rows = np.asarray(self.rows)
+        whole = rows.ndim == 1 and (rows.dtype.kind in "iu" or rows.size == 0)
+        if not whole or (rows.size and not (rows.min() >= 0 and rows.max() < self.opt.n_configs)):
+            raise InvalidInputError(
+                f"the rows of a plan must be whole numbers from 0 to {self.opt.n_configs - 1}, the settings of its planning "
+                f"table; {self.method.name} gave {self.rows!r}."
+            )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -65,6 +74,41 @@ class Method(Protocol):
         """Decide what to test, from opt data only."""
 
 
+def check_method(method: Method, named: str) -> None:
+    """Raise an error that says what is missing if this is no method; ``named`` is what its user calls it."""
+    lacks = [part for part in ("name", "guaranteed", "opt_fraction", "plan") if not hasattr(method, part)]
+    if lacks or isinstance(method, type):
+        raise InvalidInputError(
+            f"{named} must be a method: an object with name, guaranteed, opt_fraction and plan(opt, problem); it lacks "
+            f"{', '.join(lacks) or 'being made: it is a class'}. riskfront.methods.Method says what they are."
+        )
+    share = method.opt_fraction
+    if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share < 1:
+        raise InvalidInputError(f"the opt_fraction of {named} must be a number from 0 to below 1; got {share!r}.")
+    if not isinstance(method.name, str) or not method.name:
+        raise InvalidInputError(f"the name of {named} must be a text; got {method.name!r}.")
+
+
+def plan_of(method: Method, opt: LossTable, problem: Problem) -> Plan:
+    """The plan of a method, which may be the user's: what goes wrong there is said to have gone wrong there."""
+    if type(method).__module__.split(".")[0] == "riskfront":
+        return method.plan(opt, problem)
+    try:
+        made: object = method.plan(opt, problem)
+    except RiskfrontError:
+        raise
+    except Exception as error:
+        raise InvalidInputError(
+            f"the method '{method.name}' must make a plan; its plan(opt, problem) raised {type(error).__name__}: {error}."
+        ) from error
+    if not isinstance(made, Plan):
+        raise InvalidInputError(
+            f"the plan(opt, problem) of the method '{method.name}' must return a riskfront.methods.Plan; it returned "
+            f"{type(made).__name__}."
+        )
+    return made
+
+
 def settled(method: Method, table: LossTable, n_examples: int) -> Method:
     """The method with every share that it leaves open decided: by the number of examples and the settings, never by losses."""
     decide = getattr(method, "settled", None)
@@ -76,8 +120,10 @@ def settled(method: Method, table: LossTable, n_examples: int) -> Method:
 
 
 def parameters(method: Method) -> dict[str, Any]:
-    """The parameters of a method, to write down and to make it again."""
-    return {part.name: getattr(method, part.name) for part in fields(method) if part.init}  # type: ignore[arg-type]
+    """The parameters of a method, to write down and to make it again; none of one that is no dataclass."""
+    held: object = method
+    parts = fields(held) if is_dataclass(held) else ()
+    return {part.name: getattr(method, part.name) for part in parts if part.init}
 
 
 def check_fraction(value: float, name: str = "opt_fraction") -> None:

@@ -78,7 +78,9 @@ def paper(
         for limit in limits
     )
     on_grid = () if corner is None else (FromCorner(SGT, corner), *([FromCorner(LowRiskPath, corner)] if paths else []))
-    split = SplitFST(spacing="every")  # section 7 orders all settings by their p-values; a grid of betas would skip most
+    split = SplitFST(
+        spacing="every"
+    )  # section 7 orders all settings by their p-values; a grid of betas would skip most
     return Lineup("", tested, (PARETO, split, *on_grid, ConstrainedPath(opt_fraction=0.5), *unguarded))
 
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import pandas as pd
 
+from riskfront.errors import InvalidInputError, StoreError
 from riskfront.losses.table import LossTable
 from riskfront.losses.values import known
 from riskfront.methods import Method
 from riskfront.reproduction import chosen_sets, clouds, figures, optimizers, trials
 from riskfront.reproduction.descriptions import EXPERIMENTS, Experiment
+from riskfront.reproduction.forms import FromCorner
 from riskfront.reproduction.stored_tables import StoredTable, find_tables, with_abstaining, with_fewer_exits
 from riskfront.reproduction.trial_figures import draw_trials
 from riskfront.runtime.files import write_text, written_whole
@@ -52,7 +54,7 @@ def save(figure: Any, path: Path) -> None:
 
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=100)
-    few = Image.open(drawn).convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few = Image.open(drawn).convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     few.save(path, format="png", optimize=True)
 
 
@@ -78,13 +80,42 @@ def reproduce(
         jobs: processes that share repeated trials.
     """
     experiment = EXPERIMENTS[known(name, EXPERIMENTS, "experiment")]
-    target, summaries = Path(out), []
+    _check_own(experiment, methods)
+    target, summaries = _made_folder(out), list[pd.DataFrame]()
+    unfinished = target / f"{name}.unfinished.csv"
     for stored in find_tables(tables, experiment.data):
         say(f"{name} on {stored.title} ...")
         summaries.append(on_one_table(experiment, stored, target, methods=methods, trials=trials, seed=seed, jobs=jobs))
         found = pd.concat(summaries, ignore_index=True)
-        write_text(target / f"{name}.csv", as_csv(found))
+        write_text(unfinished, as_csv(found))
+    os.replace(unfinished, target / f"{name}.csv")  # what an earlier run found stays until all of it is found again
     return found
+
+
+def _check_own(experiment: Experiment, methods: Sequence[Method]) -> None:
+    """Whether methods of the user's can take part, and under names of their own."""
+    if methods and experiment.kind in ("optimizers", "clouds"):
+        raise InvalidInputError(
+            f"no method takes part in '{experiment.name}'; got {[method.name for method in methods]}."
+        )
+    taken = {
+        (of.method if isinstance(of, FromCorner) else of).name for line in experiment.lineups for of in line.methods
+    }
+    for method in methods:
+        if method.name in taken:
+            raise InvalidInputError(f"a method '{method.name}' takes part already; give yours another name.")
+        taken.add(method.name)
+
+
+def _made_folder(out: str | os.PathLike[str]) -> Path:
+    """The folder of results, before anything is measured."""
+    try:
+        Path(out).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"'{os.fspath(out)}' must be a folder that can be made and written to; {error.strerror}."
+        ) from error
+    return Path(out)
 
 
 def on_one_table(

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from riskfront.arrays import IntArray
-from riskfront.errors import StoreError
+from riskfront.errors import InvalidInputError, StoreError
 from riskfront.losses.table import LossTable
 from riskfront.reproduction.language_models import MAKERS
 
@@ -67,7 +67,12 @@ def find_tables(folder: str | os.PathLike[str], data: Sequence[str]) -> list[Sto
     for path in sorted(place.glob("*.*.*.parquet")):
         name, variant, exits, _ = path.name.rsplit(".", 3)
         if name in data:
-            found.append(StoredTable(name, variant, exits, path))
+            stored = StoredTable(name, variant, exits, path)
+            if (made_of := stored.about.get("data", name)) != name:
+                raise StoreError(
+                    f"'{path}' must be a table of {name}; the file beside it says that it is one of {made_of}."
+                )
+            found.append(stored)
     if not found:
         raise StoreError(
             f"'{place}' must hold a table of {' or '.join(data)}, named as {data[0]}.paper.cls.parquet; it holds none. Make "
@@ -85,6 +90,8 @@ def full_row(configs: pd.DataFrame) -> int | None:
 
 def with_fewer_exits(table: LossTable, n: int | None) -> LossTable:
     """The same grid with at most n exit thresholds, evenly chosen, both ends included."""
+    if "tau_layer" not in table.config_names:
+        raise InvalidInputError(f"the settings must have exit thresholds 'tau_layer'; they have {table.config_names}.")
     values = np.unique(table.configs["tau_layer"].to_numpy())
     if n is None or len(values) <= n:
         return table
