@@ -37,6 +37,7 @@ def page(folder: Path) -> Iterator[str]:
     tables: dict[str, Any] = json.loads((folder / "tables.json").read_text("utf-8"))
     yield from HEAD.read_text("utf-8").splitlines()
     yield from _tables(tables)
+    yield from _commands(tables)
     yield from _open(found)
     yield from claims.lines(found)
     for title, lines in (
@@ -56,6 +57,33 @@ def page(folder: Path) -> Iterator[str]:
     ):
         made = list(lines)
         yield from ["", f"## {title}", "", *(made or ["No table for it was there when this page was made."])]
+
+
+def _commands(tables: dict[str, Any]) -> Iterator[str]:
+    """How tables were made: what differs from the defaults of `riskfront reproduce tables`; all kinds of exits in one run."""
+    yield from ["", "```console"]
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for about in tables.values():
+        runs.setdefault((about["data"], about["variant"]), []).append(about)
+    for (data, variant), made in runs.items():
+        about = made[0]
+        exits = ",".join(sorted((one["exits"] for one in made), reverse=True))
+        given = {
+            "max-length": (about["max_length"], 128),
+            "train-rows": (about["train_rows"], 0),
+            "test-rows": (about["rows"], 0),
+            "epochs": (about["fine_tuning"]["epochs"], 1),
+            "learning-rate": (about["fine_tuning"]["learning_rate"], 5e-5),
+            "early-layers": (about["fine_tuning"]["early_layers"], 0.0),
+            "exit-rows": (about["heads"]["rows"], 2000),
+            "exit-thresholds": (about["thresholds"]["tau_layer"], 120),
+            "token-shares": (",".join(f"{share:g}" for share in about["token_shares"]), ""),
+            "exits": (exits, "pooled,cls"),
+        }
+        said = " ".join(f"--{name} {value}" for name, (value, usual) in given.items() if value != usual)
+        yield f"$ riskfront reproduce tables --model gte-small --data {data}.parquet --work WORK --variant {variant} \\"
+        yield f"      --test-split test {said}"
+    yield "```"
 
 
 def _tables(tables: dict[str, Any]) -> Iterator[str]:

@@ -52,7 +52,7 @@ def test_mistakes(
     for given, said in (
         ("mine", "my_module:MyMethod"),
         ("my_other_methods:None_", "can be imported"),
-        ("my_other_methods:NoMethod", "lacks one of them"),
+        ("my_other_methods:NoMethod", "it lacks name, guaranteed"),
     ):
         assert run("flops", *options, "--methods", given) == 2
         assert said in " ".join(capsys.readouterr().err.split())
