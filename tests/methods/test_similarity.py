@@ -29,11 +29,19 @@ def naive(configs: pd.DataFrame, values: np.ndarray, scales: tuple[float, ...]) 
 
 @pytest.mark.parametrize("scales", [(1.0, 1.0), (0.0, 2.0), (0.7, 0.0)])
 def test_a_grid_is_averaged_along_its_axes(scales: tuple[float, float]) -> None:
-    configs, values = frame((5, 7)), np.random.default_rng(0).random((35, 2))
-    order = np.random.default_rng(1).permutation(35)  # rows of a table come in any order
+    configs, values = frame((7, 13)), np.random.default_rng(0).random((91, 2))
+    order = np.random.default_rng(1).permutation(91)  # rows of a table come in any order
     like = similarity(configs.iloc[order].reset_index(drop=True))
     assert isinstance(like, GridSimilarity)
     np.testing.assert_allclose(like.smooth(values[order], scales), naive(configs, values, scales)[order])
+
+
+def test_averages_reach_over_a_sixth_of_an_axis_at_most() -> None:
+    """Of four values, as of a threshold for abstaining, the first and the last have little to do with each other."""
+    configs, values = frame((4, 13)), np.random.default_rng(0).random((52, 1))
+    like = similarity(configs)
+    assert like is not None
+    np.testing.assert_allclose(like.smooth(values, (2.0, 2.0)), naive(configs, values, (0.5, 2.0)))
 
 
 def test_anything_but_numbers_is_like_nothing_but_itself() -> None:
