@@ -22,6 +22,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         data, variant, exits = name.split(".")
         about = {"data": data, "variant": variant, "exits": exits, "rows": 240, "settings": 30, "train_rows": 100}
         about |= {"accuracy": 0.9, "accuracy_of_exits": [0.7, 0.8], "sha256": f"{name:0<64}"}
+        about |= {
+            "max_length": 128,
+            "token_shares": [0.0, 0.5],
+            "heads": {"rows": 2000},
+            "thresholds": {"tau_layer": 5},
+        }
+        about |= {"fine_tuning": {"epochs": 1, "learning_rate": 5e-5, "early_layers": 0.0}}
         (tables / f"{name}.json").write_text(json.dumps(about))
     out = tmp_path_factory.mktemp("results")
     runs = {"flops": "qqp", "two-objectives": "qqp", "worst-class": "mnli", "dimensions": "qqp", "sgt-on-half": "qqp"}
@@ -36,6 +43,7 @@ def test_the_page_sets_results_next_to_the_paper(results: tuple[Path, Path]) -> 
     assert "| pareto-testing | 1.86 / 2.18 / 2.86 |" in page
     assert "![two-objectives: QQP, trained as in the paper, [CLS] exits](two-objectives.qqp.paper.cls.png)" in page
     assert "alpha-constrained (no guarantee)" in page
+    assert "--data qqp.parquet --work WORK --variant paper \\\n      --test-split test --train-rows 100" in page
     for sentence in (
         "**The guarantee.**",
         "the lowest mean cost",

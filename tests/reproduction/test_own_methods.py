@@ -18,6 +18,8 @@ from riskfront.reproduction.stored_tables import find_tables, with_fewer_exits
 from riskfront.statistics.procedures import FixedSequence
 from tests.support import experiment_tables
 
+NOTHING = object()
+
 
 class NoDataclass:
     """Tests the cheapest setting first. Its plan may be spoilt."""
@@ -79,7 +81,7 @@ def test_what_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "broken_method_module:Own": "SyntaxError",
         "raising_method_module:Own": "RuntimeError: no",
         f"{here}:NeedsMore": "made without arguments",
-        f"{here}:tables": "lacks name, guaranteed, opt_fraction, plan",
+        f"{here}:NOTHING": "lacks name, guaranteed, opt_fraction, plan",
     }
     for text, words in cases.items():
         with pytest.raises(InvalidInputError, match=words):
