@@ -1,17 +1,29 @@
-# Two commands: `make demo` (the main job) and `make test` (everything that must hold). Both set themselves up.
+# Three commands: `make demo` (the main job), `make quick` (what to run after an edit) and `make test` (everything that must hold).
+# All set themselves up.
 # `make mutants` breaks the library on purpose and checks that the simulations notice (some 20 minutes of two cores).
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# versions of everything that is installed; `make CONSTRAINTS= test`, or `make newest`, takes the newest that pyproject.toml allows
+CONSTRAINTS ?= constraints.txt
+INSTALL = $(BIN)/python -m pip install --quiet $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
-.PHONY: demo test mutants validity lint format bench docs docs-serve dist clean
+.PHONY: demo quick test newest mutants validity faults lint format bench docs docs-serve dist clean
 
 demo: $(VENV)/base.done
 	$(BIN)/riskfront demo --out-dir demo-output
 
+# the base install and pytest only, no long simulations: under two minutes; tests that need an extra are skipped and say so
+quick: $(VENV)/quick.done
+	$(BIN)/python -m pytest --quick -q -r fE
+
 test: $(VENV)/dev.done lint
 	bash tests/install_browser.sh
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# the tests with the newest versions of all dependencies, in an environment of their own
+newest:
+	$(MAKE) VENV=.venv-newest CONSTRAINTS= test
 
 mutants: $(VENV)/dev.done
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants
@@ -19,6 +31,10 @@ mutants: $(VENV)/dev.done
 # every guarantee on every hard population, and every known trap (about ten minutes of one core); writes docs/compare/validity.md
 validity: $(VENV)/dev.done
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.validity
+
+# every fault of tests/faults with real processes and servers (minutes); writes docs/compare/faults.md
+faults: $(VENV)/dev.done
+	$(BIN)/python -m tests.faults
 
 lint: $(VENV)/dev.done
 	$(BIN)/ruff check .
@@ -47,13 +63,17 @@ dist: $(VENV)/dev.done
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/base.done: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+$(VENV)/base.done: $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
+	$(INSTALL) --editable .
 	touch $@
 
-$(VENV)/dev.done: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+$(VENV)/quick.done: $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
+	$(INSTALL) --editable . pytest hypothesis
 	touch $(VENV)/base.done $@
 
+$(VENV)/dev.done: $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
+	$(INSTALL) --editable '.[dev]'
+	touch $(VENV)/base.done $(VENV)/quick.done $@
+
 clean:
-	rm -rf $(VENV) demo-output site dist
+	rm -rf $(VENV) .venv-newest demo-output site dist

@@ -27,15 +27,13 @@ from riskfront.transformers import (
     Plan,
     PruningTrace,
     Rows,
-    Setting,
-    Thresholds,
-    Trained,
     Training,
-    read_parts,
-    train,
 )
-from riskfront.transformers.acceleration import thresholds_of, trace_of
-from riskfront.transformers.pruning.passes import exit_layers
+from riskfront.transformers._accelerate import read_parts, thresholds_of, trace_of
+from riskfront.transformers._learning.training import Trained, train
+from riskfront.transformers._pruning.passes import exit_layers
+from riskfront.transformers._pruning.setting import Setting
+from riskfront.transformers._pruning.thresholds import Thresholds
 
 ALPHAS = (0.025, 0.05, 0.1)
 DELTA = 0.1

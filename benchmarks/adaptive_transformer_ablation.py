@@ -28,23 +28,19 @@ from benchmarks.adaptive_transformer import (
     TRIALS,
     write_results,
 )
-from riskfront.transformers import (
-    Backbone,
-    HeadTraining,
-    LabelledTexts,
-    Layout,
-    Tokens,
-    load_classifier,
-    read_parts,
-)
-from riskfront.transformers.data.tokens import load_tokenizer
-from riskfront.transformers.exits.heads import ExitHeads
-from riskfront.transformers.exits.pooling import features, n_parts
-from riskfront.transformers.learning.exit_reading import rows_to_read
-from riskfront.transformers.learning.head_training import fit_exit_heads, reads
-from riskfront.transformers.learning.training import tokens_of
-from riskfront.transformers.pruning.cost import Sizes, Work, flops
-from riskfront.transformers.pruning.passes import entropies, leaving_depths
+from riskfront.transformers import HeadTraining
+from riskfront.transformers._accelerate import read_parts
+from riskfront.transformers._backbones.backbone import Backbone, load_classifier
+from riskfront.transformers._data.texts import LabelledTexts
+from riskfront.transformers._data.tokens import Tokens, load_tokenizer
+from riskfront.transformers._exits.heads import ExitHeads
+from riskfront.transformers._exits.layout import Layout
+from riskfront.transformers._exits.pooling import features, n_parts
+from riskfront.transformers._learning.exit_reading import rows_to_read
+from riskfront.transformers._learning.head_training import fit_exit_heads, reads
+from riskfront.transformers._learning.training import tokens_of
+from riskfront.transformers._pruning.cost import Sizes, Work, flops
+from riskfront.transformers._pruning.passes import entropies, leaving_depths
 
 BEFORE, NOW = 36, 120  # exit thresholds
 

@@ -19,18 +19,20 @@ import pandas as pd
 from safetensors.torch import load_file, save_file
 
 from benchmarks.adaptive_transformer import ALPHAS, TRIALS, certified_speed_ups, make_table, write_results
-from riskfront.transformers import Network, PruningTrace, Trained, train_exit_heads
-from riskfront.transformers.acceleration import read_parts, train_parts
-from riskfront.transformers.data.fresh import fresh_texts
-from riskfront.transformers.data.texts import TextParts, read_texts
-from riskfront.transformers.exits.heads import ExitHeads, TokenPredictors
-from riskfront.transformers.experiment_tables import rows_of, trace_all
-from riskfront.transformers.learning.exit_reading import Pruner
-from riskfront.transformers.learning.fine_tuning import FineTuning
-from riskfront.transformers.learning.head_options import HeadTraining
-from riskfront.transformers.learning.training import Training
-from riskfront.transformers.plan import Plan, Rows
-from riskfront.transformers.pruning.thresholds import thresholds_at_shares
+from riskfront.transformers import PruningTrace
+from riskfront.transformers._accelerate import read_parts, train_parts
+from riskfront.transformers._acceleration_plan import Plan, Rows
+from riskfront.transformers._data.fresh import fresh_texts
+from riskfront.transformers._data.texts import TextParts, read_texts
+from riskfront.transformers._exits.heads import ExitHeads, TokenPredictors
+from riskfront.transformers._experiment_tables import rows_of, trace_all
+from riskfront.transformers._learning.exit_reading import Pruner
+from riskfront.transformers._learning.fine_tuning import FineTuning
+from riskfront.transformers._learning.head_options import HeadTraining
+from riskfront.transformers._learning.head_training import train_exit_heads
+from riskfront.transformers._learning.training import Trained, Training
+from riskfront.transformers._pruning.network import Network
+from riskfront.transformers._pruning.thresholds import thresholds_at_shares
 
 TOKEN_SHARES = (0.0, 0.35, 0.6, 0.8)
 DIMENSIONS = ("exits only", "tokens only", "exits and tokens")

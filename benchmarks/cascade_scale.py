@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 import riskfront as rf
-from riskfront.logs.runs import Runs
+from riskfront._data.logs.runs import Runs
 
 
 def runs(models: int, examples: int) -> Runs:

@@ -102,8 +102,8 @@ def mapie_careful(rng: np.random.Generator, model: Any, by: str) -> bool:
 def our_careful(rng: np.random.Generator, model: Any) -> bool:
     X, y = _drawn(rng)
     options = {"thresholds": np.linspace(0.01, 0.99, 99), "abstain_thresholds": [0]}
-    safe = rf.RiskControlledClassifier(
-        model, limits="precision >= 0.9", minimize=(), maximize="recall", delta=DELTA, **options
+    safe = rf.RiskControlledClassifier(  # drawn independently from a finite population
+        model, repeats="independent", limits="precision >= 0.9", minimize=(), maximize="recall", delta=DELTA, **options
     )
     return safe.fit(X, y).config_ is not None
 

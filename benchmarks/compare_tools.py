@@ -17,7 +17,7 @@ import numpy as np
 import riskfront as rf
 from benchmarks.compare_tasks import DELTA, HIGH, LABEL_THRESHOLDS, LOW, Setting
 from benchmarks.compare_tasks import THRESHOLDS as GRID
-from riskfront.methods.pareto_testing import PAPER_P_VALUE
+from riskfront.methods._pareto_testing import PAPER_P_VALUE
 
 Tool = Callable[[Any, Any, Any], Setting | None]
 PAPER = rf.ParetoTesting.as_in_the_paper()
@@ -74,8 +74,8 @@ def mapie_precision_split(model: Any, X: Any, y: Any) -> Setting | None:
 
 def our_precision(model: Any, X: Any, y: Any, **more: Any) -> Setting | None:
     settings = {"thresholds": GRID, "abstain_thresholds": [0]}
-    safe = rf.RiskControlledClassifier(
-        model, limits="precision >= 0.9", minimize=(), maximize="recall", **settings, **more
+    safe = rf.RiskControlledClassifier(  # drawn independently from a finite population
+        model, repeats="independent", limits="precision >= 0.9", minimize=(), maximize="recall", **settings, **more
     ).fit(X, y)
     return (safe.config_["threshold"],) if safe.config_ else None
 
@@ -91,8 +91,8 @@ def mapie_recall(model: Any, X: Any, y: Any, by: str = "bonferroni_holm") -> Set
 
 def our_recall(model: Any, X: Any, y: Any, **more: Any) -> Setting | None:
     settings = {"thresholds": GRID, "abstain_thresholds": [0]}
-    safe = rf.RiskControlledClassifier(
-        model, limits="recall >= 0.8", minimize=(), maximize="precision", **settings, **more
+    safe = rf.RiskControlledClassifier(  # drawn independently from a finite population
+        model, repeats="independent", limits="recall >= 0.8", minimize=(), maximize="precision", **settings, **more
     ).fit(X, y)
     return (safe.config_["threshold"],) if safe.config_ else None
 
@@ -149,8 +149,9 @@ def mapie_two_split(model: Any, X: Any, y: Any) -> Setting | None:
 
 
 def our_two(model: Any, X: Any, y: Any) -> Setting | None:
-    safe = rf.RiskControlledEstimator(
+    safe = rf.RiskControlledEstimator(  # drawn independently from a finite population
         model,
+        repeats="independent",
         configs=[{"low": low, "high": high} for low, high in PAIRS],
         predict_with=lambda model, config, X: with_two_thresholds(model, X, **config),
         losses=lambda y, said, config: {

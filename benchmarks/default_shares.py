@@ -1,10 +1,10 @@
-"""How many examples should plan, and how much of delta should the safety net get? Measured on five kinds of table.
+"""How many examples should plan, and how much of delta should the fallback test get? Measured on five kinds of table.
 
     python -m benchmarks.default_shares --trials 100 --out benchmarks/results/default_shares.csv
 
 Each table is an exact population and calibration examples are drawn from it with replacement, so true costs are known. The
 Markdown next to the CSV has the mean true cost over that of the best setting that truly holds, and the share of trials in
-which nothing was certified (then the safest answer is used: cost 1). ``riskfront.methods.shares`` rests on it.
+which nothing was certified (then the safest answer is used: cost 1). ``riskfront.methods._shares`` rests on it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,14 @@ import pandas as pd
 
 import riskfront as rf
 from benchmarks.adaptive_classifier import make_world
-from riskfront.evidence.evidence import Evidence
+from riskfront.methods._evidence.limit_tests import Evidence
 
-SHARES = {0.1: (0.01,), 0.15: (0.01,), 0.2: (0.0, 0.01, 0.05, 0.2, 0.5), 0.3: (0.0, 0.01, 0.05, 0.2, 0.5)}  # and nets
+SHARES = {
+    0.1: (0.01,),
+    0.15: (0.01,),
+    0.2: (0.0, 0.01, 0.05, 0.2, 0.5),
+    0.3: (0.0, 0.01, 0.05, 0.2, 0.5),
+}  # and holm_tests
 SIZES = (300, 1_000, 5_000)
 POPULATION = 6_000
 
@@ -87,21 +92,21 @@ KINDS: dict[str, Callable[[], Kind]] = {
 
 
 def ask(kind: Kind, n: int, trials: int) -> pd.DataFrame:
-    """One row for each share, net and rival: mean true cost over the best, and how often nothing was certified."""
-    pairs = [(share, net) for share, nets in SHARES.items() for net in nets]
-    methods = [rf.ParetoTesting(opt_fraction=share, net=net) for share, net in pairs]
+    """One row for each share, fallback test and rival: mean true cost over the best, and how often nothing was certified."""
+    pairs = [(share, holm) for share, of_holm in SHARES.items() for holm in of_holm]
+    methods = [rf.ParetoTesting(opt_fraction=share, holm_share=holm) for share, holm in pairs]
     rivals = [
         rf.ParetoTesting.as_in_the_paper(),
         rf.ParetoTesting.as_in_the_paper(opt_fraction=0.3),
         rf.BonferroniTesting(),
         rf.ParetoTesting(),
     ]
-    names = [f"share {share}, net {net}" for share, net in pairs]
+    names = [f"share {share}, fallback test {holm}" for share, holm in pairs]
     names += ["paper (share .5)", "paper's plan, share .3", "bonferroni", "as by default"]
     found = rf.experiment.run(kind.table, kind.problem, methods=[*methods, *rivals], trials=trials, calibration=n)
     found["line"] = np.resize(names, len(found))
     found["none"], found["cost"] = found["n_certified"] == 0, found["cost"].fillna(1.0)
-    holds = Evidence(kind.problem, kind.table).excess() <= 1e-12
+    holds = Evidence(kind.problem, kind.table).margin() <= 1e-12
     best = kind.table.means("cost")[holds, 0].min()
     means = found.groupby("line", sort=False)[["cost", "none", "violated", "any_violated"]].mean().reset_index()
     means.insert(1, "excess", means["cost"] / best - 1)

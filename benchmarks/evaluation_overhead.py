@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from riskfront.evaluation.evaluation import evaluate
+from riskfront._running.evaluation.evaluate import evaluate
 
 
 def ready_losses(config: dict[str, Any], examples: Any, error: Any, cost: Any) -> dict[str, Any]:

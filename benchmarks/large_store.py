@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 import riskfront as rf
-from riskfront.stores.store import LossStore
-from riskfront.stores.task import Task
+from riskfront._data.stores.loss_store import LossStore
+from riskfront._data.stores.task import Task
 
 N_SETTINGS, N_EXAMPLES = 5_000, 200_000
 PROBLEM = rf.Problem([rf.Limit("error", at_most=0.1)], minimize="cost")

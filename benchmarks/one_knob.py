@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 import riskfront as rf
-from riskfront.experiments.repeated_splits import calibration_examples
+from riskfront.experiment._repeated_splits import calibration_examples
 
 ALPHA, DELTA = 0.1, 0.1
 SIZES = (300, 1_000)

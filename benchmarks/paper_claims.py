@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from benchmarks.paper_numbers import DATA, FLOPS, papers
-from riskfront.reproduction.stored_tables import WORDS
+from riskfront.experiment._paper.stored_tables import WORDS
 
 DELTA = 0.1
 UNGUARDED = ("alpha-constrained", "alpha-delta-constrained")

@@ -18,8 +18,8 @@ import pandas as pd
 from benchmarks import paper_claims as claims
 from benchmarks.paper_numbers import COST_CONTROLLED, DATA, DATA_SETS, FLOPS, METHODS, papers
 from benchmarks.paper_runs import DIMENSIONS, OPEN, RESTRICTED, RESULTS, read
-from riskfront.reproduction.descriptions import EXPERIMENTS
-from riskfront.reproduction.stored_tables import WORDS
+from riskfront.experiment._paper.descriptions import EXPERIMENTS
+from riskfront.experiment._paper.stored_tables import WORDS
 
 HEAD = Path(__file__).parent / "paper_page_head.md"
 SIGNED_ROW = "pareto-testing, riskfront's default, signed drop"

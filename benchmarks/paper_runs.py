@@ -20,12 +20,12 @@ import pandas as pd
 import riskfront as rf
 from benchmarks.paper_claims import SGT_ON_HALF
 from riskfront.errors import StoreError
-from riskfront.methods.pareto_testing import PAPER_P_VALUE
-from riskfront.reproduction.descriptions import DROP, EXPERIMENTS, SIGNED, Experiment
-from riskfront.reproduction.forms import CALIBRATION, PARETO, FromCorner, default, paper
-from riskfront.reproduction.reproduce import as_csv, on_one_table
-from riskfront.reproduction.stored_tables import StoredTable, find_tables
-from riskfront.reproduction.trials import measure, summary
+from riskfront.experiment._paper.descriptions import DROP, EXPERIMENTS, SIGNED, Experiment
+from riskfront.experiment._paper.forms import CALIBRATION, PARETO, FromCorner, default, paper
+from riskfront.experiment._paper.run_experiment import as_csv, on_one_table
+from riskfront.experiment._paper.stored_tables import StoredTable, find_tables
+from riskfront.experiment._paper.trials import measure, summary
+from riskfront.methods._pareto_testing import PAPER_P_VALUE
 
 RESULTS = Path(__file__).parent / "results" / "paper"
 DIMENSIONS = "dimensions"

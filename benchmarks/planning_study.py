@@ -22,7 +22,7 @@ import pandas as pd
 from scipy import stats
 
 from benchmarks.adaptive_classifier import make_world
-from riskfront.methods.similarity import GridSimilarity, similarity
+from riskfront.methods._similarity import GridSimilarity, similarity
 
 ALPHAS, DELTA = (0.025, 0.05, 0.1), 0.1
 CASES = ((500, 0.15), (1_000, 0.15), (1_000, 0.2), (5_000, 0.1), (5_000, 0.15), (5_000, 0.2))
@@ -204,7 +204,7 @@ def main() -> None:
         head = [
             f"Made by `{command}`. Mean true cost over the best setting that truly holds (standard error); 1 where nothing"
         ]
-        head += ["was certified. 6,480 settings, clipped drop, delta = .1, the path alone, no net."]
+        head += ["was certified. 6,480 settings, clipped drop, delta = .1, the path alone, no fallback test."]
         given.out.write_text("\n".join(head + lines) + "\n", encoding="utf-8")
 
 

@@ -23,8 +23,8 @@ from scipy.special import expit
 
 import riskfront as rf
 from benchmarks.adaptive_classifier import make_world
-from riskfront.cli.demo import cascade_table, train_cascade
-from riskfront.evidence.evidence import Evidence
+from riskfront._cli.demo import cascade_table, train_cascade
+from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.search import LimitTarget
 
 SHAPE = (18, 20, 18)

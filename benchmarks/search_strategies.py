@@ -26,7 +26,7 @@ from riskfront.search import Search, make_search
 
 BUDGETS = (25, 50, 100, 200)
 FULL_GRID = "full grid"
-STRATEGIES = ("grid", "random", "optuna:nsga2", "optuna:tpe", "optuna:gp", "parego", "guided")
+STRATEGIES = ("grid", "random", "optuna:nsga2", "optuna:tpe", "parego", "guided")
 PLANNED = ("grid", "optuna:nsga2")  # these look ahead to their budget, so each budget is a search of its own
 COLUMNS = ["case", "strategy", "seed", *(f"cost_{b}" for b in BUDGETS), "evaluations", "seconds"]
 

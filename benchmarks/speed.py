@@ -20,9 +20,11 @@ from typing import NamedTuple
 import numpy as np
 
 import riskfront as rf
-from riskfront.losses.sums import SINGLE_THREADED
-from riskfront.statistics import fronts, graphs, p_values
-from riskfront.statistics.procedures import Graphical
+from riskfront._data.sums import SINGLE_THREADED
+from riskfront.statistics import _fronts as fronts
+from riskfront.statistics import _graphs as graphs
+from riskfront.statistics import _p_values as p_values
+from riskfront.statistics._procedures import Graphical
 
 SHAPE = (18, 20, 18)
 EXAMPLES = 7_600
@@ -91,7 +93,7 @@ def measure(others: bool) -> Iterator[tuple[str, str, str, str]]:
     one_read = best_of(lambda: (np.sum(error), np.sum(cost)))
     tables = [fresh() for _ in range(10)]  # a table remembers its sums, so each run gets its own
     once = best_of(lambda: rf.calibrate(tables.pop(), problem), 10)
-    yield ("calibrate, smoothing and net included, over np.sum of both arrays", *once / one_read, "x4")
+    yield ("calibrate, smoothing and fallback test included, over np.sum of both arrays", *once / one_read, "x4")
     size = error.nbytes + cost.nbytes
     table = fresh()
     extra = peak_memory(lambda: rf.calibrate(table, problem))
@@ -107,7 +109,7 @@ def measure(others: bool) -> Iterator[tuple[str, str, str, str]]:
     reference = best_of(lambda: trials("pareto-testing"), repeats)
     yield ("100 trials x 8 alphas, over np.sum of two float64 arrays", *reference / double_read, "x15")
     paper = best_of(lambda: trials(rf.ParetoTesting.as_in_the_paper()), repeats)
-    yield ("the same without smoothing and net, as in the paper", *paper / double_read, "x15")
+    yield ("the same without smoothing and fallback test, as in the paper", *paper / double_read, "x15")
     with SINGLE_THREADED:
         yield (
             "its matrix products alone, on one core",
@@ -127,7 +129,8 @@ def measure(others: bool) -> Iterator[tuple[str, str, str, str]]:
     counts = error.sum(axis=1)[:, None]
     graph = Graphical(graphs.hamming((20, 18, 18)))
     p = rng.random(6_480) ** 6 * 1e-3
-    look_up = lambda: [p_values.of_sums("binomial", counts, np.array([[EXAMPLES]]), alpha) for alpha in ALPHAS]  # noqa: E731
+    exact = p_values.P_VALUES["binomial"].from_totals
+    look_up = lambda: [exact(counts, np.array([[EXAMPLES]]), alpha) for alpha in ALPHAS]  # noqa: E731
     small = {
         "front of 6,480 x 4": lambda: fronts.front(four),
         "front of 100,000 x 3": lambda: fronts.front(three),

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from riskfront.statistics.p_values import betting, binomial
-from riskfront.statistics.powered_betting import powered_betting
+from riskfront.statistics._p_values import betting, binomial
+from riskfront.statistics._prediction_powered_betting import powered_betting
 
 RISK, ALPHA, LABELS, TRIALS = 0.035, 0.05, 800, 4_000
 LEVELS = (0.1, 0.001)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import tempfile
+from contextlib import suppress
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from socket import SHUT_RDWR
+from threading import BoundedSemaphore, Thread, Timer
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from sklearn.neural_network import MLPClassifier
 import riskfront as rf
 
 COST = {"small": 1.0, "large": 10.0}
+HEADER_BYTES, BODY_BYTES, CONNECTIONS, SECONDS = 16_384, 65_536, 32, 10.0
 
 
 def questions(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -80,24 +83,98 @@ def callables(models: dict[str, Any]) -> dict[str, Any]:
     return {name: call(name) for name in models}
 
 
-def serve(policy: rf.Policy, models: dict[str, Any]) -> ThreadingHTTPServer:
+class Server(ThreadingHTTPServer):
+    """A thread a connection, up to a number of them; whoever comes then is told to come again."""
+
+    daemon_threads = True
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.free = BoundedSemaphore(CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self.free.acquire(blocking=False):
+            super().process_request(request, client_address)
+            return
+        with suppress(OSError):
+            request.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.free.release()
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that went away is no news."""
+
+
+class Headers:
+    """What a client sends, as the parser of headers reads it: no more than so many bytes a request."""
+
+    def __init__(self, file: Any) -> None:
+        self.file, self.left = file, HEADER_BYTES
+
+    def readline(self, size: int = -1) -> bytes:
+        line: bytes = self.file.readline(min(size, self.left + 1) if size >= 0 else self.left + 1)
+        self.left -= len(line)
+        if self.left < 0:
+            raise TimeoutError("the headers are too long")  # http.server closes the connection
+        return line
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+
+def serve(policy: rf.Policy, models: dict[str, Any]) -> Server:
     """POST a question as JSON to any path and get the answer; GET what was counted. Port 0 takes a free one."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
+        def handle_one_request(self) -> None:
+            """One request, from its first byte to the answer, within a time; a slow client loses its connection."""
+            self.rfile = Headers(getattr(self.rfile, "file", self.rfile))
+            late = Timer(SECONDS, self._hang_up)
+            late.daemon = True
+            late.start()
+            try:
+                super().handle_one_request()
+            except OSError:
+                self.close_connection = True
+            finally:
+                late.cancel()
+
+        def _hang_up(self) -> None:
+            with suppress(OSError):
+                self.connection.shutdown(SHUT_RDWR)
+
         def do_POST(self) -> None:
-            question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            found = policy.route(question["x"], models)
+            length = self.headers.get("Content-Length", "")
+            if not length.isdecimal() or len(length) > 9 or int(length) > BODY_BYTES:
+                self.close_connection = True
+                self._send({"error": f"a body must have a length of at most {BODY_BYTES} bytes"}, 413)
+                return
+            try:
+                x = [float(value) for value in json.loads(self.rfile.read(int(length)))["x"]]
+            except (ValueError, TypeError, KeyError, RecursionError):
+                self._send({"error": 'a question must be JSON such as {"x": [0.1, 0.2]}'}, 400)
+                return
+            try:
+                found = policy.route(x, models)
+            except rf.RiskfrontError as error:
+                self._send({"error": str(error)}, 500)
+                return
             self._send({"answer": found.answer, "model": found.model, "called": found.called, "cost": found.cost})
 
         def do_GET(self) -> None:
             self._send(policy.counts.to_dict())
 
-        def _send(self, reply: dict[str, Any]) -> None:
+        def _send(self, reply: dict[str, Any], status: int = 200) -> None:
             body = json.dumps(reply).encode()
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -106,7 +183,7 @@ def serve(policy: rf.Policy, models: dict[str, Any]) -> ThreadingHTTPServer:
         def log_message(self, *_: Any) -> None:
             """Quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, daemon=True).start()
     return server
 

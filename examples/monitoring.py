@@ -2,9 +2,8 @@
 
     python examples/monitoring.py
 
-A threshold of a digit classifier is certified: wrong on at most 5 % of what is answered. Every week 300 new labelled
-images are checked, each check at a twentieth of delta, so that over twenty weeks a false alarm has probability at
-most delta.
+A threshold of a digit classifier is certified: wrong on at most 5 % of what is answered. From then on every labelled image goes
+to a monitor, which may be looked at after each of them: with probability 90 % it never raises a false alarm.
 """
 
 from __future__ import annotations
@@ -23,16 +22,7 @@ import riskfront as rf
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-LIMIT, DELTA, WEEKS = 0.05, 0.1, 20
-THRESHOLDS = np.linspace(0.3, 0.99, 24).round(2)
-
-
-def outcomes(model: LogisticRegression, x: np.ndarray, y: np.ndarray) -> rf.LossTable:
-    probabilities = model.predict_proba(x)
-    answered = probabilities.max(axis=1) >= THRESHOLDS[:, None]
-    wrong = probabilities.argmax(axis=1) != y
-    losses = {"error": answered & wrong, "answered": answered, "abstained": ~answered}
-    return rf.LossTable([{"threshold": float(t)} for t in THRESHOLDS], losses)
+LIMIT, DELTA, WEEKS, IMAGES = 0.05, 0.1, 20, 300
 
 
 def main(picture: Path = Path("monitoring.png")) -> dict[str, Any]:
@@ -41,34 +31,38 @@ def main(picture: Path = Path("monitoring.png")) -> dict[str, Any]:
     order = rng.permutation(len(x))
     x, y = x[order], y[order]
     model = LogisticRegression(max_iter=1000, C=0.01).fit(x[:400], y[:400])
-    problem = rf.Problem([f"error <= {LIMIT} given answered"], minimize=["abstained"], delta=DELTA)
-    certificate = rf.calibrate(outcomes(model, x[400:1200], y[400:1200]), problem)
-    print(certificate.verdict())
+    classifier = rf.RiskControlledClassifier(model, limits=[f"error <= {LIMIT} given answered"], delta=DELTA)
+    classifier.fit(x[400:1200], y[400:1200])
+    print(classifier.certificate_.verdict())
+    monitor = classifier.monitor(delta=DELTA)
     weeks = []
     for week in range(WEEKS):
-        some = rng.choice(np.arange(1200, len(x)), 300)
+        some = rng.choice(np.arange(1200, len(x)), IMAGES)
         noise = 0.0 if week < 8 else 1.0 * (week - 7)  # from the ninth week on the camera ages
-        new = outcomes(model, x[some] + noise * rng.standard_normal((300, 64)), y[some])
-        check = rf.check(certificate, new, delta=DELTA / WEEKS)
-        weeks.append((check.says, float(check.limits["measured"].iloc[0])))
-    alarms = [week for week, (says, _) in enumerate(weeks) if says == "broken"]
-    found = {"first alarm": alarms[0] + 1 if alarms else None, "ageing from week": 9}
-    print(f"the camera ages from week 9 on; first alarm in week {found['first alarm']}")
-    draw(weeks, picture)
+        outcomes = classifier.outcomes(x[some] + noise * rng.standard_normal((IMAGES, 64)), y[some])
+        monitor.update(outcomes)
+        wrong = float(outcomes["error"].sum() / outcomes["answered"].sum())
+        weeks.append((wrong, float(monitor.status["evidence"].iloc[0])))
+    row = monitor.status.iloc[0]
+    found = {"first alarm": int(np.ceil(row["alarm_at"] / IMAGES)), "ageing from week": 9}
+    print(f"the camera ages from week 9 on; the alarm comes in week {found['first alarm']}")
+    print(f"the change is estimated in week {int(np.ceil(row['change_at'] / IMAGES))}")
+    draw(weeks, float(row["threshold"]), picture)
     return found
 
 
-def draw(weeks: list[tuple[str, float]], picture: Path) -> None:
-    figure, axes = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
-    colours = {"holds": "#009E73", "unclear": "#999999", "broken": "#D55E00"}
-    for says, colour in colours.items():
-        mine = [(week + 1, error) for week, (said, error) in enumerate(weeks) if said == says]
-        if mine:
-            axes.scatter(*zip(*mine, strict=True), color=colour, label=says)
-    axes.axhline(LIMIT, color="black", linestyle="--", linewidth=1, label=f"limit {LIMIT:g}")
-    axes.axvline(8.5, color="black", linestyle=":", linewidth=1)
-    axes.set(xlabel="week", ylabel="wrong among answered", xticks=range(0, WEEKS + 1, 4))
-    axes.legend(fontsize="small")
+def draw(weeks: list[tuple[float, float]], threshold: float, picture: Path) -> None:
+    figure, (above, below) = plt.subplots(2, figsize=(5.5, 4.2), layout="constrained", sharex=True)
+    numbers = range(1, len(weeks) + 1)
+    above.plot(numbers, [wrong for wrong, _ in weeks], marker="o", color="#0072B2")
+    above.axhline(LIMIT, color="black", linestyle="--", linewidth=1, label=f"limit {LIMIT:g}")
+    above.set(ylabel="wrong among answered")
+    below.plot(numbers, [min(evidence, 1e4) for _, evidence in weeks], marker="o", color="#D55E00")
+    below.axhline(threshold, color="black", linestyle="--", linewidth=1, label=f"alarm at {threshold:g}")
+    below.set(xlabel="week", ylabel="evidence", yscale="log", xticks=range(0, len(weeks) + 1, 4))
+    for axes in (above, below):
+        axes.axvline(8.5, color="black", linestyle=":", linewidth=1)
+        axes.legend(fontsize="small", loc="upper left")
     figure.savefig(picture, dpi=90)
     plt.close(figure)
 

@@ -4,3 +4,102 @@ import os
 
 # tests run in several processes (pytest-xdist): threads of the linear algebra under them only get in each other's way
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+#: folders and files of tests -> the module without which none of their tests can run
+NEEDS = {
+    "data/reading/test_law.py": "duckdb",
+    "statistics/test_procedures.py": "statsmodels",
+    "support/test_reference.py": "statsmodels",
+    "transformers": "transformers",
+    "data/stores": "zarr",
+    "running": "zarr",
+    "reporting/test_plots.py": "matplotlib",
+    "search/test_guided.py": "optuna",
+    "search/test_region.py": "optuna",
+    "search/test_strategies.py": "optuna",
+}
+#: what `make quick` leaves to `make test`: long simulations, real servers and browsers, the site, whole benchmarks
+SLOW = (
+    "benchmarks",
+    "docs",
+    "faults",
+    "monte_carlo",
+    "mutants",
+    "validity",
+    "experiment/paper",
+    "test_examples.py",
+    "test_release.py",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick", action="store_true", help="what a contributor runs after every edit: no long simulations"
+    )
+
+
+def _below(path: Path, names: Any) -> str | None:
+    """Which of these folders or files a test file is, or lies in."""
+    place = path.relative_to(HERE).as_posix() if path.is_relative_to(HERE) else ""
+    return next((name for name in names if place == name or place.startswith(f"{name}/")), None)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import what is slow, or what needs an extra that is not installed. Only `make quick` goes without extras."""
+    if not config.getoption("--quick"):
+        return None
+    needs = NEEDS.get(_below(collection_path, NEEDS) or "")
+    missing = needs is not None and importlib.util.find_spec(needs) is None
+    return True if missing or _below(collection_path, SLOW) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        long = [item for item in items if item.get_closest_marker("monte_carlo")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in set(long)]
+
+
+def _skip_without_extra(item: pytest.Item, error: ImportError) -> None:
+    """With `--quick`, a test that asks for an extra that is not installed is skipped, and says which."""
+    from riskfront.errors import MissingExtraError
+
+    ours = (error.name or "").split(".")[0] in ("riskfront", "tests")
+    if item.config.getoption("--quick") and (isinstance(error, MissingExtraError) or not ours):
+        pytest.skip(str(error))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    try:
+        return (yield)
+    except ImportError as error:
+        _skip_without_extra(item, error)
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    try:
+        return (yield)
+    except ImportError as error:
+        _skip_without_extra(item, error)
+        raise
+
+
+@pytest.fixture(autouse=True)
+def new_examples() -> Iterator[None]:
+    """No test pays for what another one asked of the same examples."""
+    from riskfront._calibration.certificates.uses_of_test_set import ASKED
+
+    before, ASKED._uses = ASKED._uses, []
+    yield
+    ASKED._uses = before

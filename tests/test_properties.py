@@ -7,10 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import riskfront as rf
-from riskfront.evidence.evidence import Evidence
-from riskfront.statistics import fronts, graphs
-from riskfront.statistics.p_values import OF_SUMS
-from riskfront.statistics.procedures import FixedSequence, Graphical
+from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.statistics import _fronts as fronts
+from riskfront.statistics import _graphs as graphs
+from riskfront.statistics._procedures import FixedSequence, Graphical
+from tests.support.p_values import OF_SUMS
 from tests.support.tables import random_table
 
 settings.register_profile(

@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront.reading.long_format import from_long, read_table
-from riskfront.statistics import p_values
+from riskfront._data.reading.long_format import from_long
+from riskfront._data.reading.sources import read_table
+from riskfront.methods._registry import BY_NAME
+from riskfront.statistics import _p_values as p_values
 
 
 def table(n=400, settings=4, seed=0, **more):
@@ -31,7 +33,7 @@ def test_a_declared_class_without_examples_cannot_be_certified():
     assert rf.calibrate(table(groups={"label": np.array(["a"] * 400)}), per_label)
     declared = table(groups={"label": labels})
     assert declared.group("label").levels == ("a", "rare")
-    for method in rf.methods.BY_NAME:
+    for method in BY_NAME:
         if rf.methods.METHODS[method].guaranteed:
             assert not rf.calibrate(declared, per_label, method=method)
 
@@ -182,7 +184,7 @@ def test_words_do_not_round_up_to_certainty_or_call_milliseconds_percent():
         [{"a": 0}], {"drop": np.zeros((1, 500), dtype=np.int8), "cost": np.ones((1, 500))}, bounds={"drop": (-1, 1)}
     )
     signed = rf.calibrate(drop, rf.Problem([rf.Limit("drop", at_most=0.2)], minimize=["cost"]), method="holm")
-    assert "drop (signed) stays at or below 20 %." in signed.verdict()
+    assert "drop (gains offset losses) stays at or below 20 %." in signed.verdict()
 
 
 def test_a_quantile_is_shown_as_the_share_above_it():
@@ -241,7 +243,6 @@ def test_nothing_to_do_is_said():
         lambda: rf.experiment.run(table(), PROBLEM, alphas=[]),
         lambda: rf.experiment.run(table(), PROBLEM, calibration=float("nan")),
         lambda: table().select([99]),
-        lambda: rf.LossTable([{"a": 0}], {"x": np.ma.masked_array([[1.0, 2.0]], [[True, False]])}),
     ):
         with pytest.raises(rf.InvalidInputError):
             call()

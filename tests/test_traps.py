@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.evidence.evidence import Evidence
-from riskfront.methods import BY_NAME
-from riskfront.statistics import graphs
-from riskfront.statistics.procedures import FixedSequence, Graphical
+from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.methods._registry import BY_NAME
+from riskfront.statistics import _graphs as graphs
+from riskfront.statistics._procedures import FixedSequence, Graphical
+from riskfront.testing._rates import too_many
 from tests.support import reference as ref
-from tests.support.checks import too_many
 from tests.support.tables import random_table
 from tests.validity import broken
 

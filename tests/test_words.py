@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import riskfront as rf
-from riskfront import cli
-from riskfront.cli import main
+from riskfront import _cli as cli
+from riskfront._cli import main
 from tests.support import certificates
 
 ROOT = Path(__file__).parents[1]

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from mkdocs.structure.files import File, Files
 
-from riskfront.cli import app
+from riskfront._cli import make_app
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -19,7 +19,7 @@ def page() -> str:
     text = "# Command line\n\nExit status: 0 certified, 1 nothing certified or a limit broken, 2 bad input, "
     text += "3 an error nobody foresaw, 130 stopped.\n\n"
     return text + "".join(
-        _described(name, command) for name, command in _leaves("riskfront", typer.main.get_command(app))
+        _described(name, command) for name, command in _leaves("riskfront", typer.main.get_command(make_app()))
     )
 
 

@@ -4,10 +4,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from riskfront import experiment
-from riskfront.calibration.calibration import calibrate, certify
-from riskfront.calibration.frontier import frontier
-from riskfront.certificates.certificate import Certificate
+from riskfront._calibration.calibrate import calibrate, certify
+from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._calibration.frontier import frontier
+from riskfront._calibration.frontier_result import Frontier
+from riskfront._data.reading.sources import read_table
+from riskfront._data.reading.wide_format import read_wide
+from riskfront._data.table import LossTable
+from riskfront._problems.limits import Limit
+from riskfront._problems.objectives import Objective
+from riskfront._problems.problem import Problem
+from riskfront._problems.spaces.space import Choice, Float, Int, Space
+from riskfront._support.version import __version__
 from riskfront.errors import (
+    DependentRowsWarning,
     EvaluationError,
     InvalidInputError,
     LeftOutWarning,
@@ -18,7 +28,6 @@ from riskfront.errors import (
     SpentExamplesError,
     StoreError,
 )
-from riskfront.losses.table import LossTable
 from riskfront.methods import (
     SGT,
     AlphaConstrained,
@@ -32,28 +41,33 @@ from riskfront.methods import (
     ParetoTesting,
     SplitFST,
 )
-from riskfront.problems.limits import Limit
-from riskfront.problems.objectives import Objective
-from riskfront.problems.problem import Problem
-from riskfront.reading.long_format import read_table
-from riskfront.reading.wide_format import read_wide
-from riskfront.spaces.space import Choice, Float, Int, Space
-from riskfront.version import __version__
 
 if TYPE_CHECKING:  # what _LATER loads, for type checkers, editors and the reference
     from riskfront import plots
-    from riskfront.cascades.cascade import Cascade, Router
-    from riskfront.cascades.confidence import LearntConfidence
-    from riskfront.cascades.policy import Policy
-    from riskfront.estimators import RiskControlledClassifier, RiskControlledEstimator
-    from riskfront.evaluation.evaluation import evaluate
-    from riskfront.experiments.sample_planning import forecast, plan_sample
-    from riskfront.logs.read_runs import read_runs
-    from riskfront.reporting.page import write_report
-    from riskfront.stores.store import LossStore
-    from riskfront.tuning.tuning import tune
-    from riskfront.verification.check import check
-    from riskfront.verification.verification import verify
+    from riskfront._calibration.monitoring.monitor import Monitor
+    from riskfront._calibration.sample_planning import SamplePlan, plan_sample
+    from riskfront._calibration.sequential.ask_tell import Sequential
+    from riskfront._calibration.sequential.inspect_stopping import InspectStopping
+    from riskfront._cascades.cascade import Cascade, Router
+    from riskfront._cascades.confidence import LearntConfidence
+    from riskfront._cascades.gain import LearntGain
+    from riskfront._cascades.policy import Policy
+    from riskfront._data.logs.read_runs import read_runs
+    from riskfront._data.logs.runs import Runs
+    from riskfront._data.stores.loss_store import LossStore
+    from riskfront._reporting.decide_page import write_decide_page
+    from riskfront._reporting.page import write_report
+    from riskfront._running.evaluation.evaluate import evaluate
+    from riskfront._running.tuning.tune import tune
+    from riskfront._verification.check import Check, check
+    from riskfront._verification.verify import verify
+    from riskfront.estimators import (
+        RiskControlledClassifier,
+        RiskControlledEstimator,
+        RiskControlledIntervals,
+        RiskControlledMultiLabel,
+    )
+    from riskfront.experiment._forecast import forecast
 
 __all__ = [
     "SGT",
@@ -62,21 +76,27 @@ __all__ = [
     "BonferroniTesting",
     "Cascade",
     "Certificate",
+    "Check",
     "Choice",
     "ConstrainedPath",
+    "DependentRowsWarning",
     "EvaluationError",
     "Fallback",
     "Float",
+    "Frontier",
     "HolmTesting",
+    "InspectStopping",
     "Int",
     "InvalidInputError",
     "LearntConfidence",
+    "LearntGain",
     "LeftOutWarning",
     "Limit",
     "LossStore",
     "LossTable",
     "LowRiskPath",
     "MissingExtraError",
+    "Monitor",
     "NotCertifiedError",
     "NotCertifiedWarning",
     "Objective",
@@ -86,8 +106,13 @@ __all__ = [
     "Problem",
     "RiskControlledClassifier",
     "RiskControlledEstimator",
+    "RiskControlledIntervals",
+    "RiskControlledMultiLabel",
     "RiskfrontError",
     "Router",
+    "Runs",
+    "SamplePlan",
+    "Sequential",
     "Space",
     "SpentExamplesError",
     "SplitFST",
@@ -107,27 +132,38 @@ __all__ = [
     "read_wide",
     "tune",
     "verify",
+    "write_decide_page",
     "write_report",
 ]
 
 # what stands on large libraries is loaded when it is first used
 _LATER = {
-    "Cascade": "riskfront.cascades.cascade",
-    "LearntConfidence": "riskfront.cascades.confidence",
-    "Policy": "riskfront.cascades.policy",
-    "Router": "riskfront.cascades.cascade",
-    "LossStore": "riskfront.stores.store",
-    "verify": "riskfront.verification.verification",
+    "Cascade": "riskfront._cascades.cascade",
+    "LearntConfidence": "riskfront._cascades.confidence",
+    "LearntGain": "riskfront._cascades.gain",
+    "Policy": "riskfront._cascades.policy",
+    "Router": "riskfront._cascades.cascade",
+    "LossStore": "riskfront._data.stores.loss_store",
+    "Monitor": "riskfront._calibration.monitoring.monitor",
+    "InspectStopping": "riskfront._calibration.sequential.inspect_stopping",
+    "Sequential": "riskfront._calibration.sequential.ask_tell",
+    "verify": "riskfront._verification.verify",
     "RiskControlledClassifier": "riskfront.estimators",
     "RiskControlledEstimator": "riskfront.estimators",
-    "check": "riskfront.verification.check",
-    "evaluate": "riskfront.evaluation.evaluation",
-    "forecast": "riskfront.experiments.sample_planning",
-    "plan_sample": "riskfront.experiments.sample_planning",
+    "Check": "riskfront._verification.check",
+    "Runs": "riskfront._data.logs.runs",
+    "SamplePlan": "riskfront._calibration.sample_planning",
+    "RiskControlledIntervals": "riskfront.estimators",
+    "RiskControlledMultiLabel": "riskfront.estimators",
+    "check": "riskfront._verification.check",
+    "evaluate": "riskfront._running.evaluation.evaluate",
+    "forecast": "riskfront.experiment._forecast",
+    "plan_sample": "riskfront._calibration.sample_planning",
     "plots": "riskfront.plots",
-    "read_runs": "riskfront.logs.read_runs",
-    "tune": "riskfront.tuning.tuning",
-    "write_report": "riskfront.reporting.page",
+    "read_runs": "riskfront._data.logs.read_runs",
+    "tune": "riskfront._running.tuning.tune",
+    "write_decide_page": "riskfront._reporting.decide_page",
+    "write_report": "riskfront._reporting.page",
 }
 
 
@@ -139,4 +175,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted(__all__)

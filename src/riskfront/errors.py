@@ -3,12 +3,13 @@
 RiskfrontError
 ├── InvalidInputError (ValueError)     something given to riskfront cannot be used
 │   ├── EvaluationError                the user's function failed, or returned something that is no loss
-│   └── SpentExamplesError             testing examples have answered another question already
+│   └── SpentExamplesError             testing examples were used for another question already
 ├── NotCertifiedError (LookupError)    a setting was asked for and none was certified
 ├── MissingExtraError (ImportError)    an optional dependency is not installed
 └── StoreError (OSError)               a file or store cannot be read, written or continued
 
-NotCertifiedWarning (UserWarning)      a calibration ended without a certified setting
+NotCertifiedWarning (UserWarning)      a calibration ended without a certified setting, or must
+DependentRowsWarning (UserWarning)     neighbouring rows are alike, so that they are no independent draws
 LeftOutWarning (UserWarning)           outcomes of a file are missing: they count as the worst, or were left out
 """
 
@@ -41,7 +42,7 @@ class EvaluationError(InvalidInputError):
         n_evaluated: how many settings were evaluated before.
         evaluated: a table of them, if they are not in a store.
         in_store: whether they are.
-        can_skip: whether such settings could have been left out.
+        can_skip: whether the failure could have been counted as the worst outcome instead.
     """
 
     def __init__(self, problem: str, config: Mapping[str, Any], advice: str = "") -> None:
@@ -55,7 +56,7 @@ class EvaluationError(InvalidInputError):
 
 
 class SpentExamplesError(InvalidInputError):
-    """Testing examples are spent by the first question they answer."""
+    """Testing examples were already used for another question."""
 
 
 class NotCertifiedError(RiskfrontError, LookupError):
@@ -76,7 +77,12 @@ class StoreError(RiskfrontError, OSError):
 
 
 class NotCertifiedWarning(UserWarning):
-    """Given by the ``fit`` of an estimator whose settings could not be certified; its ``predict`` raises NotCertifiedError."""
+    """Says that nothing was certified (``fit`` of an estimator, whose ``predict`` then raises NotCertifiedError), or, before
+    anything is tested, that nothing can be: a group has too few examples for a limit."""
+
+
+class DependentRowsWarning(UserWarning):
+    """Given by the ``fit`` of an estimator whose neighbouring rows are clearly alike: no independent draws."""
 
 
 class LeftOutWarning(UserWarning):

@@ -1,9 +1,10 @@
-"""Pictures with matplotlib: ``riskfront.plots``. The public door to ``riskfront.reporting.plots``."""
+"""Pictures with matplotlib: ``riskfront.plots``. The public door to ``riskfront._reporting.matplotlib_plots``."""
 
-from riskfront.reporting.plots import (
+from riskfront._reporting.matplotlib_plots import (
     CostCurves,
     Histogram,
     TestingPath,
+    ThresholdCurves,
     TradeOff,
     ViolationBars,
     Violins,
@@ -13,10 +14,12 @@ from riskfront.reporting.plots import (
     plot_path,
     plot_risk_histogram,
     plot_sample_plan,
+    plot_threshold,
     plot_tradeoff,
     plot_violations,
     plot_violins,
     risk_histogram_data,
+    threshold_data,
     tradeoff_data,
     violation_bars_data,
     violins_data,
@@ -26,6 +29,7 @@ __all__ = [
     "CostCurves",
     "Histogram",
     "TestingPath",
+    "ThresholdCurves",
     "TradeOff",
     "ViolationBars",
     "Violins",
@@ -35,10 +39,12 @@ __all__ = [
     "plot_path",
     "plot_risk_histogram",
     "plot_sample_plan",
+    "plot_threshold",
     "plot_tradeoff",
     "plot_violations",
     "plot_violins",
     "risk_histogram_data",
+    "threshold_data",
     "tradeoff_data",
     "violation_bars_data",
     "violins_data",

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import paper_claims, paper_page, paper_runs
 from benchmarks.paper_numbers import FLOPS, papers
-from riskfront.reproduction.stored_tables import find_tables
+from riskfront.experiment._paper.stored_tables import find_tables
 from tests.support import experiment_tables
 
 NAMES = ("qqp.paper.cls", "mnli.paper.cls")

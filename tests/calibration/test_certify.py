@@ -166,7 +166,7 @@ def test_copies_of_examples_are_refused() -> None:
     table = rf.LossTable([{"a": k} for k in range(40)], {"error": data["error"], "cost": data["cost"]})
     four = rf.LossTable(table.configs, {name: np.tile(table.losses(name), 4) for name in table.loss_names})
     drawn = table.subset(np.random.default_rng(0).integers(0, 100, 400))
-    for copies, words in ((four, "these 400 are 100, each of them 4 times"), (drawn, "are repetitions of others")):
+    for copies, words in ((four, "300 have the same losses as others"), (drawn, "are repetitions of others")):
         for door in (rf.calibrate, lambda t, p: rf.frontier(t, p, [0.1, 0.2])):
             with pytest.raises(rf.InvalidInputError, match=words):
                 door(copies, problem)

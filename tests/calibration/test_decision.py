@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.calibration.decision import decide
-from riskfront.evidence.evidence import Evidence
+from riskfront._calibration.decision import decide
 from riskfront.methods import Plan
-from riskfront.statistics.procedures import Bonferroni, FixedSequence, Holm
+from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.statistics._procedures import Bonferroni, FixedSequence, Holm
 from tests.support import reference as ref
 from tests.support.tables import random_table
 
@@ -30,7 +30,7 @@ def test_nothing_behind_the_failure_is_looked_at(monkeypatch: pytest.MonkeyPatch
     asked: list[int] = []
     original = Evidence.p_values
     monkeypatch.setattr(
-        Evidence, "p_values", lambda self, rows, aims: asked.extend(rows.tolist()) or original(self, rows)
+        Evidence, "p_values", lambda self, rows, target_levels: asked.extend(rows.tolist()) or original(self, rows)
     )
     table = random_table(shape=(200,), n=50)
     hopeless = rf.Problem([rf.Limit("error", at_most=0.001, p_value="betting")], ["cost"])

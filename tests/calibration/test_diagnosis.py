@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.statistics import p_values
+from riskfront.statistics import _p_values as p_values
 from tests.support.tables import random_table
 
 
@@ -39,7 +39,7 @@ def test_the_number_that_would_pass_does_pass(name: str) -> None:
     assert f"With this mean, about {n:,} such testing examples would pass" in found["message"]
     if name != "betting":
         total = np.ceil(0.09 * n) if name == "binomial" else 0.09 * n
-        assert float(p_values.OF_SUMS[name](total, n, 0.1)) <= 0.1
+        assert float(p_values.P_VALUES[name].function(total, n, 0.1)) <= 0.1
     else:
         # the testing examples come in an order of their own, so "about": with twice as many most orders pass
         many = np.random.default_rng(0).permuted(np.resize(losses.astype(float), (60, 2 * n)), axis=1)

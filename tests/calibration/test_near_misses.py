@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.reporting import sentences
-from riskfront.statistics.sample_size import power
+from riskfront._reporting import sentences
+from riskfront.statistics._sample_size import power
 
 ERRORS = (0.0, 0.01, 0.04, 0.3)
 
@@ -24,7 +24,7 @@ def table(n: int = 1000, bets: bool = False) -> rf.LossTable:
 @pytest.fixture(params=[False, True], ids=["0/1", "bets"])
 def certificate(request) -> rf.Certificate:
     problem = rf.Problem("error <= 0.05", minimize="cost")
-    return rf.calibrate(table(bets=request.param), problem, method=rf.ParetoTesting(opt_fraction=0.3, net=0.0))
+    return rf.calibrate(table(bets=request.param), problem, method=rf.ParetoTesting(opt_fraction=0.3, holm_share=0.0))
 
 
 def test_it_is_named(certificate: rf.Certificate) -> None:
@@ -52,12 +52,10 @@ def test_it_is_shown_and_verified(certificate: rf.Certificate, tmp_path) -> None
     claimed = json.loads((tmp_path / "c.json").read_text())
     claimed["near_misses"][0]["measured"] = 0.01
     assert rf.verify(rf.Certificate.from_dict(claimed), data) != []
-    del claimed["near_misses"]  # as in certificates that are older
-    assert rf.verify(rf.Certificate.from_dict(claimed), data) == []
 
 
 def test_what_measures_beyond_the_limit_is_no_near_miss() -> None:
     problem = rf.Problem("error <= 0.02", minimize="cost")
-    found = rf.calibrate(table(), problem, method=rf.ParetoTesting(opt_fraction=0.3, net=0.0))
+    found = rf.calibrate(table(), problem, method=rf.ParetoTesting(opt_fraction=0.3, holm_share=0.0))
     assert found
     assert found.near_misses == []

@@ -1,15 +1,18 @@
-"""One confidence for a whole frontier: the walk, its order, and what it costs."""
+"""One confidence for a whole frontier: testing along sequences that share delta, and what it costs."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import riskfront as rf
-from riskfront.calibration.simultaneous import walk
-from tests.cli.test_cli import riskfront
-from tests.support.checks import too_many
+from riskfront._calibration.frontier_plan import plan_frontier
+from riskfront._calibration.value_grid import ValueGrid
+from riskfront.statistics._nested_sequences import TestSequence, reject_along
+from riskfront.testing._rates import too_many
+from tests.support.command_line import riskfront
 
 ALPHAS = (0.3, 0.2, 0.1)
 
@@ -18,58 +21,124 @@ def world(n: int = 3000, m: int = 40, seed: int = 0) -> rf.LossTable:
     rng = np.random.default_rng(seed)
     error = rng.random((m, n)) < np.linspace(0.01, 0.4, m)[:, None]
     cost = np.linspace(1, 0, m)[:, None] + 0.01 * rng.random((m, n))
-    return rf.LossTable([{"k": k} for k in range(m)], {"error": error, "cost": cost, "right": ~error})
+    return rf.LossTable(
+        [{"k": k} for k in range(m)], {"error": error, "cost": cost, "right": ~error}, groups={"g": np.arange(n) % 3}
+    )
 
 
 PROBLEM = rf.Problem("error <= 0.1", minimize="cost")
+BOTH = rf.Problem(["error <= 0.1", "error <= 0.2 per g"], minimize="cost")
+GRID = {"error": [0.05, 0.1, 0.2, 0.3], "error per g": [0.1, 0.2, 0.3]}
 
 
-def test_a_path_waits_at_its_first_failure_and_gets_looser_limits_for_free() -> None:
+def _one_each(paths: list[list[int]], shares: list[float]) -> list[TestSequence]:
+    return [
+        TestSequence(np.full(len(path), value), np.array(path), share)
+        for value, (path, share) in enumerate(zip(paths, shares, strict=True))
+    ]
+
+
+def test_a_sequence_waits_at_its_first_failure_and_gets_looser_limits_for_free() -> None:
     p = {(2, 0): 0.01, (2, 1): 0.04, (0, 1): 0.03, (0, 0): 0.9, (1, 2): 0.9, (1, 0): 0.02}
-    asked = []
-
-    def p_value(limit: int, setting: int) -> float:
-        asked.append((limit, setting))
-        return p[limit, setting]
-
-    paths = [np.array([0, 1]), np.array([0, 2]), np.array([0, 1])]
-    found, levels = walk(paths, p_value, 0.1, np.zeros((3, 3), dtype=bool))
+    sequences = _one_each([[0, 1], [0, 2], [0, 1]], [1 / 3] * 3)
+    found, at = reject_along(sequences, lambda v, s: p[v, s], 0.1, np.zeros((3, 3), bool), np.zeros(3, int))
     # setting 0 fails the loosest limit, until it is seen to keep a tighter one; then everything behind it is tested
     assert found.tolist() == [[True, True, False]] * 3
-    assert levels[1] == pytest.approx(0.1)  # the shares of both paths that came to their ends
-    assert asked.index((0, 0)) < asked.index((2, 0)) < asked.index((0, 1))
+    assert np.nanmax(at) == pytest.approx(0.05)  # one sequence had ended: two share what it had
+    assert np.isnan(at[:, 2]).all()
 
 
-def test_shares_add_up_to_one() -> None:
-    found, levels = walk([np.array([0]), np.array([1]), np.array([2])], lambda k, row: 1.0, 0.3, np.zeros((3, 3), bool))
-    assert not found.any()
-    assert levels == pytest.approx([0.1, 0.1, 0.1])
-    held = np.zeros((3, 3), dtype=bool)
-    held[0, 0] = True
-    _, levels = walk([np.array([0]), np.array([1]), np.array([2])], lambda k, row: 1.0, 0.3, held)
-    assert levels == pytest.approx([0.1, 0.15, 0.15])
+def test_limits_do_not_imply_each_other() -> None:
+    """Two blocks of values: what keeps the second limit says nothing of the first."""
+    sequences = _one_each([[0], [0]], [0.5, 0.5])
+    found, _ = reject_along(sequences, lambda v, s: [1.0, 0.0][v], 0.1, np.zeros((2, 1), bool), np.array([0, 1]))
+    assert found.tolist() == [[False], [True]]
+
+
+def test_shares_of_sequences_that_wait_at_one_pair_add_up() -> None:
+    both = [TestSequence(np.array([0]), np.array([0]), 0.4), TestSequence(np.array([0]), np.array([0]), 0.6)]
+    for p, passes in ((0.09, True), (0.11, False)):
+        found, _ = reject_along(both, lambda v, s, p=p: p, 0.1, np.zeros((1, 1), bool), np.zeros(1, int))
+        assert bool(found[0, 0]) is passes
+
+
+def test_against_plain_loops() -> None:
+    """Every rejection again by the definition: the level of a pair is what waits at it, in any state that was passed."""
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        values, m = 4, 5
+        sequences = [
+            TestSequence(
+                *np.array([(v, s) for v, s in rng.permutation(list(product(range(values), range(m))))[:9]]).T, w
+            )
+            for w in rng.dirichlet(np.ones(4))
+        ]
+        p = rng.random((values, m)) ** 3
+        loosest = np.array([0, 0, 2, 2])
+        found, _ = reject_along(sequences, lambda v, s, p=p: p[v, s], 0.3, np.zeros((values, m), bool), loosest)
+        np.testing.assert_array_equal(found, _by_definition(sequences, p, 0.3, loosest))
+
+
+def _by_definition(sequences: list[TestSequence], p: np.ndarray, level: float, loosest: np.ndarray) -> np.ndarray:
+    rejected = np.zeros(p.shape, bool)
+    while True:
+        open_ = {}
+        for one in sequences:
+            left = [(v, s) for v, s in zip(one.values, one.settings, strict=True) if not rejected[v, s]]
+            if left:
+                open_[id(one)] = (left[0], one.share)
+        handed = 1 - sum(share for _, share in open_.values())
+        handed -= 1 - sum(one.share for one in sequences)
+        levels: dict = {}
+        for pair, share in open_.values():
+            levels[pair] = levels.get(pair, 0) + share + handed / len(open_)
+        passed = [pair for pair, share in levels.items() if p[pair] <= level * share]
+        if not passed:
+            return rejected
+        for v, s in passed:
+            rejected[loosest[v] : v + 1, s] = True
 
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_error_of_all_statements_together(broken: bool) -> None:
     """Six settings, each a hair above another limit of three, in any order: exact tests of the same examples at all limits.
-    Three paths at the full level each are caught."""
+    Three sequences at the full level each are caught."""
     rng = np.random.default_rng(1)
     n, trials, level = 200, 4000, 0.1
     risks = np.repeat(ALPHAS, 2) + 1e-9
     counts = rng.binomial(n, risks, (trials, 6))
     p = np.stack([stats.binom.cdf(counts, n, alpha) for alpha in ALPHAS], axis=1)
     false = risks[None, :] > np.array(ALPHAS)[:, None]
-    misses = 0
+    misses, held = 0, np.zeros((3, 6), dtype=bool)
     for trial in range(trials):
         # the safe settings of each limit come first, so that its nulls are reached
-        paths = [
-            np.concatenate([rng.permutation(np.flatnonzero(~f)), rng.permutation(np.flatnonzero(f))]) for f in false
-        ]
-        whole = 3 * level if broken else level
-        certified, _ = walk(paths, lambda k, row, of=p[trial]: of[k, row], whole, np.zeros((3, 6), dtype=bool))
+        paths = [[*rng.permutation(np.flatnonzero(~f)), *rng.permutation(np.flatnonzero(f))] for f in false]
+        sequences = _one_each(paths, [1.0 if broken else 1 / 3] * 3)
+        certified, _ = reject_along(sequences, lambda v, s, of=p[trial]: of[v, s], level, held, np.zeros(3, int))
         misses += bool((certified & false).any())
     assert too_many(misses, trials, level) is broken
+
+
+@pytest.mark.parametrize("values", [{"error": list(ALPHAS)}, {"error": np.linspace(0.05, 0.3, 11)}, GRID])
+def test_shares_of_a_plan_add_up_to_one(values: dict) -> None:
+    opt, test = world().split(0.3)
+    problem = PROBLEM if len(values) == 1 else BOTH
+    plan = plan_frontier(rf.ParetoTesting(), opt, ValueGrid.of(problem, values), test.n_examples)
+    assert sum(one.share for one in plan.sequences) == pytest.approx(1)
+    places = sum(len(listed) for listed in values.values())
+    assert {int(v) for one in plan.sequences for v in one.values} == set(range(places))
+
+
+def test_a_plan_sees_no_testing_example() -> None:
+    """The sequences rest on the planning part alone: other testing examples leave them as they are."""
+    table = world(seed=7)
+    opt, _ = table.split(0.3)
+    plans = [
+        plan_frontier(rf.ParetoTesting(), part, ValueGrid.of(BOTH, GRID), 2100)
+        for part in (opt, table.subset(np.arange(3000)).split(0.3)[0])
+    ]
+    for one, other in zip(plans[0].sequences, plans[1].sequences, strict=True):
+        np.testing.assert_array_equal(one.settings, other.settings)
 
 
 def test_error_of_all_statements_through_the_public_door() -> None:

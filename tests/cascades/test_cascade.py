@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 import riskfront as rf
+from riskfront._cascades.confidence import matrix, quantiles
 from tests.support.runs import simulated_runs
 
 
-def by_hand(cascade, config, example, pays_all):
+def by_hand(cascade, config, example, pays_all, sure):
     """(score, cost, calls) of one setting on one example, as anyone would write it down."""
     runs, names = cascade.runs, str(config["models"]).split(" > ")
     cost = calls = 0.0
     for stage, name in enumerate(names):
         row = runs.row(name)
         last = stage == len(names) - 1
-        known = runs.value("confidence")[row, example] if pays_all else runs.examples["length"].iloc[example]
-        stop = last or known >= config[f"threshold {stage + 1}"]
+        stop = last or sure[row, example] >= config[f"threshold {stage + 1}"]
         if pays_all or stop:
             cost, calls = cost + runs.value("cost")[row, example], calls + 1
         if stop:
@@ -28,14 +28,14 @@ def by_hand(cascade, config, example, pays_all):
 @pytest.mark.parametrize("binary", [(), ("score",)])
 @pytest.mark.parametrize(("kind", "confidence"), [(rf.Cascade, "confidence"), (rf.Router, "length")])
 def test_every_setting_does_what_a_plain_loop_does(kind, confidence, binary):
-    cascade = kind(simulated_runs(n=40), stages=3, confidence=confidence, thresholds=2)
+    cascade = kind(simulated_runs(n=60), stages=3, confidence=confidence, thresholds=2)
     table = cascade.table(reference="m2", binary=binary)
-    assert len(cascade) == table.n_configs == 3 + 6 * 2 + 6 * 4
+    assert 3 < len(cascade) == table.n_configs <= 3 + 6 * 2 + 6 * 4
     found = {name: table.losses(name) for name in table.loss_names}
-    reference = cascade.runs.value("score")[2]
+    reference, sure = cascade.runs.value("score")[2], matrix(cascade.confidence, cascade.runs)
     for row in range(table.n_configs):
         for example in range(table.n_examples):
-            score, cost, calls = by_hand(cascade, table.config(row), example, kind is rf.Cascade)
+            score, cost, calls = by_hand(cascade, table.config(row), example, kind is rf.Cascade, sure)
             assert found["score"][row, example] == score
             assert found["cost"][row, example] == pytest.approx(cost)
             assert found["calls"][row, example] == calls
@@ -48,10 +48,11 @@ def test_a_confidence_at_its_threshold_is_trusted_as_by_the_policy():
     runs.values["confidence"][:] = np.round(runs.values["confidence"], 1)
     cascade = rf.Cascade(runs, thresholds=[0.2])
     table = cascade.table()
-    assert (runs.value("confidence") == 0.2).any()
+    sure = runs.value("confidence")
+    assert (sure == 0.2).any()
     for row in range(table.n_configs):
         for example in range(60):
-            assert table.losses("score")[row, example] == by_hand(cascade, table.config(row), example, True)[0]
+            assert table.losses("score")[row, example] == by_hand(cascade, table.config(row), example, True, sure)[0]
 
 
 def test_sums_of_part_of_the_examples_are_those_of_the_losses():
@@ -64,7 +65,7 @@ def test_sums_of_part_of_the_examples_are_those_of_the_losses():
 
 
 def test_both_ways_to_compare_with_a_reference_agree():
-    table = rf.Cascade(simulated_runs(n=3000), thresholds=5).table(reference="m2")
+    table = rf.Cascade(simulated_runs(n=3000), confidence="confidence", thresholds=5).table(reference="m2")
     one = rf.calibrate(table, rf.Problem(["score drop <= 0.05"], minimize="cost"))
     two = rf.calibrate(table, rf.Problem(["score drop <= 0.05"], minimize="cost", reference="m2"))
     assert one.config == two.config
@@ -104,9 +105,9 @@ def test_which_examples_are_set_aside_follows_their_contents():
 @pytest.mark.parametrize("learnt", [False, True])
 def test_thresholds_and_confidence_rest_on_examples_that_take_no_further_part(learnt, monkeypatch):
     """Whatever the planning and testing examples hold, the settings stay the same."""
-    monkeypatch.setattr("riskfront.cascades.cascade.contents", lambda *_: b"")  # the same examples aside in both
+    monkeypatch.setattr("riskfront._cascades.cascade.contents", lambda *_: b"")  # the same examples aside in both
     runs = simulated_runs()
-    confidence = rf.LearntConfidence(["task", "length", "cost"]) if learnt else "confidence"
+    confidence = rf.LearntConfidence(["task", "length", "confidence"]) if learnt else "confidence"
     first = rf.Cascade(runs, confidence=confidence, thresholds=4)
     used = np.isin(runs.examples["example"], first.runs.examples["example"])
     assert 0 < first.n_aside == (~used).sum()
@@ -188,14 +189,44 @@ def test_what_is_wrong_is_said(options, words):
 
 
 def test_a_router_knows_no_answers():
-    for confidence in ("confidence", rf.LearntConfidence(["length", "cost"])):
+    for confidence in ("confidence", rf.LearntConfidence(["length", "confidence"])):
         with pytest.raises(rf.InvalidInputError, match="only known with an answer"):
             rf.Router(simulated_runs(), confidence=confidence)
 
 
-def test_models_that_lack_answers_are_left_out():
+def test_models_that_lack_scores_stay():
     runs = simulated_runs()
     runs.values["score"][1, 3] = np.nan
-    with pytest.warns(rf.LeftOutWarning, match=r"'m1' \(1 missing\)"):
+    with pytest.warns(
+        rf.LeftOutWarning, match=r"1 of 3 models lack a score on some of 400 examples: 'm1' \(1 missing\)"
+    ):
         cascade = rf.Cascade(runs)
-    assert cascade.runs.names == ["m0", "m2"]
+    assert cascade.runs.names == ["m0", "m1", "m2"]
+
+
+def test_thresholds_stand_between_confidences():
+    """One prompt computed alone may differ in its last digit from the same prompt in a matrix."""
+    known = np.round(simulated_runs().value("confidence"), 1)
+    known[1, :7] = np.nan
+    for row, limits in zip(known, quantiles(known, 20), strict=True):
+        assert len(limits) > 5
+        assert (np.abs(limits[:, None] - row[~np.isnan(row)]) > 0.01).all()
+
+
+def test_a_limit_on_a_mean_price_needs_the_most_that_a_call_costs(tmp_path):
+    runs = simulated_runs(n=600)
+    # within (0, 1), which bounds no price
+    cheap = dataclasses.replace(runs, values={**runs.values, "cost": runs.value("cost") / 1000})
+    problem = rf.Problem(["score drop <= 0.2", "cost <= 0.02"], minimize="calls", reference="m2")
+    with pytest.raises(
+        rf.InvalidInputError, match=r"a limit on the mean 'cost' needs .* bounds=\{'cost': \(0, MOST\)\}"
+    ):
+        rf.calibrate(rf.Cascade(cheap, confidence="confidence", thresholds=4).table(), problem)
+    runs.priced({"m0": 0.001, "m1": 0.004, "m2": 0.02}).save(tmp_path / "runs.parquet")
+    made = rf.Cascade(rf.read_runs(tmp_path / "runs.parquet"), confidence="confidence", thresholds=4)
+    assert made.table().bounds("cost") == (0, 0.024)
+    assert rf.calibrate(made.table(), problem)
+    by_token = {name: {"per_call": 0.01, "per_million_input": 1} for name in runs.names}
+    told = dataclasses.replace(runs, values={**runs.values, "input_tokens": np.full((3, 600), 9.0)}).priced(by_token)
+    with pytest.raises(rf.InvalidInputError, match="which no log tells"):
+        rf.Cascade(told, confidence="confidence", thresholds=4).table().bounds("cost")

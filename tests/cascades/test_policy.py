@@ -1,6 +1,7 @@
 """Policies: they do what the table said, count what they did, escape from errors, and cannot be changed unnoticed."""
 
 import asyncio
+import dataclasses
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,8 +9,9 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.cascades.exports import litellm, semantic_router
-from riskfront.cascades.policy import ModelsFailedError, slim
+from riskfront._cascades.exports import refuse_exports
+from riskfront._cascades.policy import ModelsFailedError, slim
+from tests.support.calls import functions_entered
 from tests.support.runs import simulated_runs
 
 
@@ -126,7 +128,7 @@ def test_who_is_not_sure_of_anything_is_passed_over(cascaded):
 
 
 def test_at_the_threshold_a_model_is_trusted(cascaded):
-    _, _, _, policy = cascaded
+    policy = dataclasses.replace(cascaded[3], confidence="confidence")  # a column as it is
     (limit,), (first, last) = policy.thresholds, policy.models
     for sure, who in ((limit, first), (np.nextafter(limit, -np.inf), last)):
         assert policy.route("?", {first: lambda p, s=sure: ("a", s), last: lambda p: "b"}).model == who
@@ -171,13 +173,13 @@ def test_a_policy_that_was_changed_is_refused(cascaded, tmp_path, change, words)
 
 
 def test_a_certificate_of_another_cascade_is_refused(cascaded):
-    other = rf.Cascade(simulated_runs(n=2500), thresholds=5)
+    other = rf.Cascade(simulated_runs(n=2500), confidence="confidence", thresholds=5)
     with pytest.raises(rf.InvalidInputError, match="must be one of this cascade"):
         other.policy(cascaded[2])
 
 
 def test_nothing_certified_gives_no_policy():
-    cascade = rf.Cascade(simulated_runs(n=100), thresholds=2)
+    cascade = rf.Cascade(simulated_runs(n=100), confidence="confidence", thresholds=2)
     certificate = rf.calibrate(cascade.table(), rf.Problem(["score >= 0.999"], minimize="cost"))
     with pytest.raises(rf.NotCertifiedError):
         cascade.policy(certificate)
@@ -201,25 +203,26 @@ def test_routers_and_learnt_confidences(tmp_path):
 
 def test_explored_settings_of_a_huge_table_are_thinned(cascaded, monkeypatch):
     certificate = cascaded[2]
-    monkeypatch.setattr("riskfront.cascades.policy._MOST_EXPLORED", 5)
-    monkeypatch.setattr("riskfront.cascades.policy._KEPT", 4)
+    monkeypatch.setattr("riskfront._cascades.policy._MOST_EXPLORED", 5)
+    monkeypatch.setattr("riskfront._cascades.policy._KEPT", 4)
     thinned = slim(certificate)
     assert thinned.explored["planned"].sum() == certificate.explored["planned"].sum()
     assert len(thinned.explored) < len(certificate.explored)
     assert rf.Certificate.from_dict(thinned.to_dict()).config == certificate.config
 
 
-def test_exports(cascaded):
-    policy = cascaded[3]
-    written = litellm(policy)
-    assert written["router_settings"]["fallbacks"] == [{policy.models[0]: [policy.models[1]]}]
-    assert written["model_list"][0]["model_info"]["riskfront_threshold"] == policy.thresholds[0]
-    with pytest.raises(rf.InvalidInputError, match="this cascade decides by confidence"):
-        semantic_router(policy)
-    named = rf.Policy(policy.kind, policy.models, policy.thresholds, "logprob", policy.shares, policy.certificate)
-    (decision,) = semantic_router(named)["decisions"]
-    assert [ref["model"] for ref in decision["modelRefs"]] == list(policy.models)
-    assert decision["algorithm"]["confidence"]["threshold"] == policy.thresholds[0]
-    three = rf.Policy("cascade", ("a", "b", "c"), (0.1, 0.2), "logprob", (1, 0, 0), policy.certificate)
-    with pytest.raises(rf.InvalidInputError, match="one threshold for all stages"):
-        semantic_router(three)
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("litellm", "fire on errors"), ("semantic-router", "one threshold for all"), ("envoy", "nothing shows")],
+)
+def test_no_other_router_gets_a_policy(name, why):
+    with pytest.raises(rf.InvalidInputError, match=f"{why}.*riskfront serve"):
+        refuse_exports([name])
+
+
+def test_a_call_never_enters_pandas(cascaded):
+    cascade, _, _, policy = cascaded
+    models = calls(cascade)
+    entered = functions_entered(lambda: [policy.route(i, models) for i in range(5)])
+    assert any("policy.py" in file for file in entered)
+    assert not [file for file in entered if "pandas" in file or "certificate" in file]

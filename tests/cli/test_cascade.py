@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from tests.cli.test_cli import riskfront
+from tests.data.logs.made import inspect_log, lines
+from tests.support.command_line import riskfront
 from tests.support.runs import simulated_runs
 
 LIMIT = ["--limit", "score drop <= 0.08", "--reference", "m2", "--minimize", "cost"]
@@ -23,33 +24,30 @@ def folder(tmp_path_factory):
 
 
 def test_a_policy_is_written(folder, tmp_path):
-    done = riskfront("cascade", folder / "runs.parquet", *LIMIT, "--out", tmp_path / "policy", "--export", "litellm")
+    done = riskfront("cascade", folder / "runs.parquet", *LIMIT, "--out", tmp_path / "policy")
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
-    assert "score drop from m2 (signed) stays at or below 8 %" in text
-    assert "confidence: confidence; 250 more examples set aside" in text
-    assert "Answered by: " in text
+    assert "score drop from m2 (gains offset losses) stays at or below 8 %" in text
+    assert "learnt from task, length and confidence on 500 examples that are set aside" in text
+    assert "Answered by " in text
     policy = rf.Policy.load(tmp_path / "policy" / "policy.json")
     assert policy.models[-1] == "m2"
     assert rf.Certificate.load(tmp_path / "policy" / "certificate.json").config == policy.certificate.config
     assert (tmp_path / "policy" / "report.html").stat().st_size > 10_000
-    assert (
-        json.loads((tmp_path / "policy" / "litellm.json").read_text())["model_list"][0]["model_name"]
-        == policy.models[0]
-    )
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([], "confidence: learnt from task, length, cost; 500 more examples"),
-        (["--router"], "routers of up to 2 of 3 models x 2,000 examples; confidence: learnt from task, length"),
-        (["--router", "--confidence", "length", "--thresholds", "20,50,80"], "confidence: length; 0 more examples"),
+        ([], "What each model would score and cost is learnt from task and length on 500 examples"),
+        (["--rank-by", "right"], "an answer is right, learnt from task and length on 500 examples"),
+        (["--router"], "routers of up to 2 of 3 models x 2,000 examples. What each model would score and cost"),
+        (["--router", "--confidence", "length", "--thresholds", "20,50,80"], "Confidence: 'length' as it was logged."),
         (
             ["--stages", "3", "--thresholds", "4", "--models", "m1,m2", "--confidence", "length"],
             "10 cascades of up to 2 of 2",
         ),
-        (["--where", "task == hard", "--aside", "0.3"], "confidence: learnt from length, cost"),
+        (["--where", "task == hard", "--aside", "0.3"], "is learnt from length on"),
     ],
 )
 def test_what_is_offered_is_said(folder, options, words):
@@ -59,7 +57,7 @@ def test_what_is_offered_is_said(folder, options, words):
 
 
 @pytest.mark.parametrize(
-    "options", [[], ["--router", "--thresholds", "5"], ["--confidence", "task,cost", "--aside", "0.3"]]
+    "options", [[], ["--router", "--thresholds", "5"], ["--confidence", "task,length", "--aside", "0.3"]]
 )
 def test_a_certificate_is_recomputed_from_the_runs(folder, tmp_path, options):
     riskfront("cascade", folder / "runs.parquet", *LIMIT, *options, "--seed", "3", "--out", tmp_path / "p")
@@ -79,7 +77,11 @@ def test_nothing_certified_writes_no_policy(folder, tmp_path):
 
 
 def test_numbers_for_machines(folder):
-    found = json.loads(riskfront("cascade", folder / "runs.parquet", *LIMIT, "--binary", "score", "--json").stdout)
+    found = json.loads(
+        riskfront(
+            "cascade", folder / "runs.parquet", *LIMIT, "--rank-by", "right", "--binary", "score", "--json"
+        ).stdout
+    )
     assert found["settings"] == 3 + 6 * 20
     assert sum(found["shares"]) == pytest.approx(1)
     assert len(found["thresholds"]) == len(found["models"]) - 1
@@ -88,12 +90,14 @@ def test_numbers_for_machines(folder):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([*LIMIT[:3], "m9", *LIMIT[4:]], "exactly one setting; 'm9' stands for none"),
+        ([*LIMIT[:3], "m9", *LIMIT[4:]], "'m9' is not one of them. Models: m0, m1, m2"),
         ([*LIMIT, "--confidence", "sureness"], "no 'sureness'"),
         ([*LIMIT, "--thresholds", "many"], "--thresholds must hold numbers"),
-        ([*LIMIT, "--export", "envoy"], "no format 'envoy'"),
+        ([*LIMIT, "--export", "litellm"], "fire on errors, never on low confidence"),
+        ([*LIMIT, "--confidence", "cost"], "known where the policy runs; 'cost' is not"),
         ([*LIMIT, "--binary", "cost"], "only 0 and 1"),
         ([*LIMIT, "--where", "score == 1"], "'score' is an outcome"),
+        ([*LIMIT, "--limit", "cost <= 0.5"], "the mean 'cost' needs the most that it can be"),
     ],
 )
 def test_what_is_wrong_is_one_line(folder, options, words):
@@ -109,4 +113,146 @@ def test_repeated_answers_are_a_confidence(tmp_path):
     del runs.values["confidence"]
     runs.save(tmp_path / "runs.parquet")
     done = riskfront("cascade", tmp_path / "runs.parquet", *LIMIT)
-    assert "confidence: agreement" in " ".join(done.stdout.split())
+    assert "learnt from task, length and agreement on" in " ".join(done.stdout.split())
+
+
+def test_prices_and_the_bounds_that_they_imply(tmp_path):
+    runs = simulated_runs(n=1500)
+    del runs.values["cost"]
+    runs.save(tmp_path / "runs.parquet")
+    options = ["--limit", "score drop <= 0.2", "--limit", "cost <= 0.038", "--reference", "m2", "--minimize", "calls"]
+    options += ["--confidence", "confidence"]
+    priced = ["--prices", "m0=0.001, m1=0.01, m2=0.03"]
+    done = riskfront("cascade", tmp_path / "runs.parquet", *options, *priced, "--out", tmp_path / "p", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["certificate"]
+    assert found["loss_bounds"]["cost"] == [0, 0.04]  # the two dearest
+    assert riskfront("verify", tmp_path / "p" / "certificate.json", tmp_path / "runs.parquet").returncode == 0
+    by_tokens = tmp_path / "prices.csv"
+    by_tokens.write_text("model,per_call,per_million_output\nm0,0,1\nm1,0,2\nm2,0,30\n")
+    done = riskfront("cascade", tmp_path / "runs.parquet", *options, "--prices", by_tokens)
+    assert done.returncode == 2
+    assert "needs logged tokens" in done.stderr
+
+
+@pytest.mark.parametrize("tool", ["inspect", "promptfoo", "lm-eval"])
+def test_a_router_learns_from_the_prompts_of_logs(tool, tmp_path):
+    rng = np.random.default_rng(0)
+    hard = rng.integers(1, 40, 400)
+    for model, ability in (("small", 30), ("large", 38)):
+        scores = (hard < ability).astype(float) * (rng.random(400) < 0.97)
+        WRITERS[tool](tmp_path, model, scores, ["x" * int(length) for length in hard])
+    limit = ["--limit", "score drop <= 0.2", "--reference", "large", "--minimize", "calls", "--router"]
+    done = riskfront("cascade", tmp_path, *limit)
+    assert done.returncode in (0, 1), done.stderr
+    assert "learnt from prompt_chars on" in " ".join(done.stdout.split())
+    assert "800 rows read" in " ".join(done.stdout.split())
+
+
+def _inspect(folder, model, scores, prompts):
+    log = inspect_log(model, [float(score) for score in scores])
+    for sample, prompt in zip(log["samples"], prompts, strict=True):
+        sample["input"] = prompt
+    (folder / f"{model}.json").write_text(json.dumps(log))
+
+
+def _promptfoo(folder, model, scores, prompts):
+    rows = [
+        {
+            "provider": {"id": model},
+            "promptId": "p",
+            "vars": {"q": f"{number:4}{prompt}"},
+            "score": score,
+            "namedScores": {},
+        }
+        for number, (score, prompt) in enumerate(zip(scores, prompts, strict=True))
+    ]
+    (folder / f"{model}.json").write_text(json.dumps({"results": {"version": 3, "results": rows}}))
+
+
+def _lm_eval(folder, model, scores, prompts):
+    (folder / model).mkdir()
+    rows = [
+        {
+            "doc_id": k,
+            "doc_hash": f"h{k}",
+            "metrics": ["acc"],
+            "acc": score,
+            "arguments": {"gen_args_0": {"arg_0": prompt}},
+        }
+        for k, (score, prompt) in enumerate(zip(scores, prompts, strict=True))
+    ]
+    lines(folder / model / "samples_quiz_2026-01-01T00-00-00.0.jsonl", rows)
+
+
+WRITERS = {"inspect": _inspect, "promptfoo": _promptfoo, "lm-eval": _lm_eval}
+
+
+@pytest.mark.filterwarnings("ignore::riskfront.LeftOutWarning")
+def test_failures_that_help_a_limit_are_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    for model in ("small", "large"):
+        log = inspect_log(model, [1.0 if bad else 0.0 for bad in rng.random(60) < 0.2])
+        for sample in log["samples"][:20]:
+            sample |= {"error": {"message": "timeout"}, "scores": {}}
+        (tmp_path / f"{model}.json").write_text(json.dumps(log))
+    options = ["--limit", "score <= 0.3", "--minimize", "latency", "--confidence", "tokens", "--thresholds", "0.5"]
+    for worst, code in (("0", 2), ("1", 1)):
+        riskfront("import", "inspect", tmp_path, "--out", tmp_path / "runs.parquet", "--worst", worst)
+        done = riskfront("cascade", tmp_path / "runs.parquet", *options)
+        assert done.returncode == code, done.stderr
+        assert ("which is not the worst for 'score <= 0.3'" in done.stderr) is (code == 2)
+
+
+def judged(n, seed, **changes):
+    """Runs with a judge that mostly agrees with the score."""
+    runs = simulated_runs(seed=seed, n=n)
+    agrees = np.random.default_rng(seed).random((3, n)) < 0.95
+    runs.values["judge"] = np.where(agrees, runs.value("score"), 1 - runs.value("score"))
+    return runs
+
+
+def test_few_labels_and_many_judged_answers(tmp_path):
+    judged(700, 1).save(tmp_path / "runs.parquet")
+    unlabelled = judged(6000, 2)
+    del unlabelled.values["score"]
+    unlabelled.save(tmp_path / "judged.parquet")
+    options = ["--limit", "score drop <= 0.08 proxy judge", *LIMIT[2:], "--confidence", "confidence"]
+    options += ["--unlabelled", tmp_path / "judged.parquet", "--out", tmp_path / "p"]
+    done = riskfront("cascade", tmp_path / "runs.parquet", *options)
+    assert done.returncode in (0, 1), done.stderr
+    assert "5,670 unlabelled examples helped to test" in " ".join(done.stdout.split())
+    again = ["verify", tmp_path / "p" / "certificate.json", tmp_path / "runs.parquet"]
+    assert riskfront(*again, "--unlabelled", tmp_path / "judged.parquet").returncode == 0
+    done = riskfront("cascade", tmp_path / "runs.parquet", *LIMIT, "--unlabelled", tmp_path / "judged.parquet")
+    assert done.returncode == 2
+    assert "limits that name a proxy; none does" in done.stderr
+
+
+def test_unlabelled_examples_that_thresholds_were_set_on_are_refused():
+    runs = judged(700, 1)
+    cascade = rf.Cascade(runs, thresholds=5)
+    aside = ~np.isin(runs.examples["example"], cascade.runs.examples["example"])
+    with pytest.raises(
+        rf.InvalidInputError, match=f"set aside for confidence and thresholds; {aside.sum()} are among them"
+    ):
+        cascade.unlabelled(runs.at(np.flatnonzero(aside)), ["judge"])
+
+
+def test_a_column_that_is_equal_for_all_models_is_a_column(tmp_path):
+    runs = simulated_runs(n=600)
+    frame = runs.frame().assign(energy=2.5).drop(columns=["cost"])
+    frame.to_parquet(tmp_path / "runs.parquet")
+    options = [
+        "--limit",
+        "score drop <= 0.3",
+        "--reference",
+        "m2",
+        "--minimize",
+        "energy",
+        "--confidence",
+        "confidence",
+    ]
+    done = riskfront("cascade", tmp_path / "runs.parquet", *options)
+    assert done.returncode == 0, done.stderr
+    assert "mean energy of 2.5" in " ".join(done.stdout.split())

@@ -1,12 +1,9 @@
 """The command line as a user meets it: exit status, one line on stderr, and files."""
 
-import contextlib
-import io
 import json
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,42 +11,7 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront.cli import main
-
-LIMITS = ["--limit", "error <= 0.2", "--minimize", "cost"]
-
-
-def long_frame(seed=0, n=300):
-    rng = np.random.default_rng(seed)
-    rows = [
-        {
-            "threshold": t,
-            "depth": d,
-            "example": i,
-            "label": "ab"[i % 2],
-            "error": int(rng.random() < 0.02 + 0.1 * t),
-            "cost": 1 - t + d / 10,
-        }
-        for t in (0.1, 0.3, 0.9)
-        for d in (1, 2)
-        for i in range(n)
-    ]
-    return pd.DataFrame(rows)
-
-
-@dataclass
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def riskfront(*arguments):
-    """The command in this process; one test below runs it in a process of its own."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    return Done(int(stop.value.code), out.getvalue(), err.getvalue())
+from tests.support.command_line import LIMITS, long_frame, riskfront
 
 
 def test_the_installed_command(losses):
@@ -284,7 +246,7 @@ COLUMNS = ["--config-columns", "threshold,depth", "--example-column", "example"]
         (["absent.csv", *LIMITS], ["no such file"]),
         (["whole.parquet", "--limit", "eror <= 0.1", "--minimize", "cost"], ["eror", "Did you mean 'error'"]),
         (["whole.parquet", "--limit", "error <= 1.5", "--minimize", "cost"], ["strictly between", "1.5"]),
-        (["whole.parquet", "--limit", "error < 1", "--minimize", "cost"], ["must read like"]),
+        (["whole.parquet", "--limit", "error = 1", "--minimize", "cost"], ["must read like"]),
         (["whole.parquet", *LIMITS, "--delta", "1.5"], ["delta must lie in (0, 1)", "1.5"]),
         (["whole.parquet", "--limit", "error <= 0.1"], ["free objective"]),
         (["whole.parquet", *LIMITS, "--method", "magic"], ["no method 'magic'"]),
@@ -328,7 +290,7 @@ def test_a_certificate_of_something_else_is_refused(losses, tmp_path):
 def test_a_certificate_that_replaces_another_says_what_the_data_were_asked_before(losses, tmp_path):
     """Another seed, again and again into the same file: nothing of it is hidden."""
     out = tmp_path / "c.json"
-    call = "from riskfront.cli import main; main()"
+    call = "from riskfront._cli import main; main()"
     asked = [
         "calibrate",
         str(losses / "losses.parquet"),

@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Console
 
 import riskfront as rf
-from riskfront.cli.demo import cascade_table, run_demo, train_cascade
+from riskfront._cli.demo import cascade_table, run_demo, train_cascade
 
 
 def test_the_table_is_the_cascade_image_by_image():

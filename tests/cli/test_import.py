@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from tests.cli.test_cli import riskfront
-from tests.logs.made import MAKERS, inspect_log
+from tests.data.logs.made import MAKERS, inspect_log
+from tests.support.command_line import riskfront
 
 
+@pytest.mark.filterwarnings("ignore:.* outcomes are means over several answers")
 @pytest.mark.parametrize("tool", MAKERS)
 def test_every_tool_can_be_imported(tool, tmp_path):
     folder = MAKERS[tool](tmp_path / "logs")
@@ -31,17 +32,18 @@ def test_imported_runs_are_calibrated(tmp_path, monkeypatch):
         (tmp_path / "logs" / f"{model}.json").write_text(json.dumps(log))
     done = riskfront("import", "inspect", "logs", "--out", "runs.parquet")
     assert "3 runs x 900 examples" in done.stdout
+    assert "2,700 rows read: 2,700 used, 0 counted as the worst, none left out." in done.stdout
     limits = ["--limit", "score drop <= 0.15", "--reference", "large", "--minimize", "cost"]
     done = riskfront("calibrate", "runs.parquet", *limits, "--json")
     assert json.loads(done.stdout)["config"] == {"model": "middle"}
 
 
-def test_runs_that_lack_examples_are_left_out(tmp_path, monkeypatch):
+def test_runs_that_lack_examples_stay(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     MAKERS["inspect"](tmp_path / "logs")
     (tmp_path / "logs" / "third.json").write_text(json.dumps(inspect_log("third", [1.0])))
     riskfront("import", "inspect", "logs", "--out", "runs.parquet")
-    with pytest.warns(rf.LeftOutWarning, match=r"1 of 3 settings .* \{'model': 'third'\} \(3 missing\)"):
+    with pytest.warns(rf.LeftOutWarning, match=r"3 outcomes have no row and count as the worst"):
         riskfront("calibrate", "runs.parquet", "--limit", "score >= 0.2", "--minimize", "cost")
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from tests.cli.test_cli import riskfront
+from tests.support.command_line import riskfront
 
 ASKED = ("t.parquet", "--limit", "error <= 0.1", "--minimize", "cost")
 KNOB = ("--method", "ordered-knob", "--safest", "threshold=high")

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.cli.test_cli import riskfront
+from tests.support.command_line import riskfront
 
 
 @pytest.fixture(scope="module")

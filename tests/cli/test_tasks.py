@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import riskfront as rf
-from tests.cli.test_cli import LIMITS, Done, riskfront
+from tests.support.command_line import LIMITS, Done, riskfront
 
 pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
 
@@ -65,9 +65,9 @@ def test_evaluate_with_losses_that_go_wrong(tmp_path: Path, name: str) -> None:
     done = riskfront("evaluate", path, "--grid", "--points", 6, "--store", store)
     is_one_line(done, [*LOSSES[name][1], "'n': 6", "5 settings evaluated before are in the store"])
     assert len(rf.LossStore(store)) == 5
-    with pytest.warns(UserWarning, match="6 of 36 settings were left out"):
+    with pytest.warns(UserWarning, match="failed at 6 of 36 settings"):
         skipped = riskfront("evaluate", path, "--grid", "--points", 6, "--store", store, "--skip-errors")
-    assert "30 settings x 200 examples" in skipped.stdout
+    assert "36 settings x 200 examples" in skipped.stdout
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -83,7 +83,7 @@ def test_tune_with_losses_that_go_wrong(tmp_path: Path, name: str) -> None:
 def test_advice_is_in_the_words_of_the_command_line(tmp_path: Path) -> None:
     path = sometimes_wrong(tmp_path, "an exception")
     done = riskfront("evaluate", path, "--grid", "--points", 6, "--store", tmp_path / "run.zarr")
-    is_one_line(done, ["or leave such settings out with --skip-errors"])
+    is_one_line(done, ["or count failures as the worst outcome with --skip-errors"])
     done = riskfront("tune", path, *LIMITS, "--search", "random", "--budget", 30, "--seed", 1)
     is_one_line(done, ["settings evaluated before are lost; with --store they are kept"])
     assert "'evaluated'" not in done.stderr
@@ -102,7 +102,7 @@ def test_tasks_that_import_what_is_next_to_them(tmp_path: Path, jobs: int, when:
     inside = "" if when == "at once" else f"    {line}"
     text += f"def losses(config, examples):\n{inside}    return helped(good(config, examples))\n"
     # a process of its own, so that the folder is on no path that this one has left
-    command = [sys.executable, "-c", "from riskfront.cli import main; main()", "evaluate", str(task(tmp_path, text))]
+    command = [sys.executable, "-c", "from riskfront._cli import main; main()", "evaluate", str(task(tmp_path, text))]
     command += ["--grid", "--points", "2", "--store", str(tmp_path / "run.zarr"), "--n-jobs", str(jobs)]
     done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=300)
     assert done.returncode == 0, done.stderr
@@ -114,7 +114,7 @@ def test_tasks_that_end_their_process(tmp_path: Path) -> None:
     is_one_line(riskfront("tune", leaves, *LIMITS), ["must run without an error; got SystemExit: usage: task"])
     dies = task(tmp_path, HEAD + "def losses(config, examples):\n    import os; os._exit(1)\n")
     done = riskfront("tune", dies, *LIMITS, "--search", "random", "--budget", 4, "--n-jobs", 2)
-    is_one_line(done, ["workers must live until all settings are evaluated", "TerminatedWorkerError", "{'t': 0."])
+    is_one_line(done, ["workers must live until a setting is evaluated", "TerminatedWorkerError", "{'t': 0."])
 
 
 def test_an_error_that_nobody_foresaw_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from tests.cli.test_cli import LIMITS, long_frame, riskfront
+from tests.support.command_line import LIMITS, long_frame, riskfront
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ DROP = ["--reference", "full", "--limit", "score drop <= 0.03", "--minimize", "b
 def test_a_drop_is_certified_and_verified(folder):
     done = riskfront("calibrate", *WIDE, *DROP, "--out", "out.json")
     assert done.returncode == 0, done.stderr
-    assert "score drop from full (signed) stays at or below 3 %" in " ".join(done.stdout.split())
+    assert "score drop from full (gains offset losses) stays at or below 3 %" in " ".join(done.stdout.split())
     assert json.loads((folder / "out.json").read_text())["config"] == {"config": "q4", "bits": 4}
     assert "matches" in riskfront("verify", "out.json", "scores.parquet").stdout
     pd.read_parquet(folder / "scores.parquet").assign(q4=0.5).to_parquet(folder / "scores.parquet")
@@ -61,15 +61,17 @@ def test_what_is_wrong_is_one_line(folder, arguments, words):
     assert done.stderr.count("\n") == 1
 
 
-def test_settings_with_missing_outcomes_are_named(tmp_path, monkeypatch):
+def test_missing_outcomes_are_counted_and_said(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame = long_frame()
     frame.drop(index=7).to_csv("rows.csv", index=False)
     frame.assign(error=frame["error"].astype(float).where(frame.index != 7)).to_csv("cells.csv", index=False)
-    said = r"1 of 6 settings lack outcomes on some of 300 examples.*'threshold': 0.1, 'depth': 1\} \(1 missing\)"
+    said = "1 outcomes that limits need are missing; each counts as the worst there can be"
     options = [*LIMITS, "--config-columns", "threshold,depth", "--example-column", "example", "--json"]
     for name in ("rows.csv", "cells.csv"):
         with pytest.warns(rf.LeftOutWarning, match=said):  # on stderr, outside of tests
             done = riskfront("calibrate", name, *options)
         assert done.returncode == 0
-        assert json.loads(done.stdout)["n_opt"] + json.loads(done.stdout)["n_test"] == 300
+        printed = json.loads(done.stdout)
+        assert printed["n_opt"] + printed["n_test"] == 300
+        assert printed["intake"]["worst"] + printed["intake"]["absent"] == 1

@@ -1,14 +1,17 @@
-"""What every procedure must do: keep the family-wise error, be monotone, and not be changed by what comes later."""
+"""What every procedure must do: the public contract, on every procedure and kind of graph; later hypotheses change nothing."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from riskfront.statistics import graphs
-from riskfront.statistics.procedures import Bonferroni, FixedSequence, Graphical, Holm
-from tests.support.checks import too_many
+from riskfront import statistics
+from riskfront.statistics import Bonferroni, FixedSequence, Graphical, Holm
+from riskfront.statistics import _graphs as graphs
+from riskfront.testing import check_procedure
+from riskfront.testing._procedures import DEPENDENCE, uniforms
+from tests.validity import broken
 
-M, DELTA, TRIALS = 12, 0.1, 3000
+M, DELTA = 12, 0.1
 
 
 def ring(n: int) -> graphs.Graph:
@@ -31,62 +34,16 @@ PROCEDURES = {
 }
 
 
-def uniforms(dependence: str, rng: np.random.Generator) -> np.ndarray:
-    """(TRIALS, M) uniform null p-values."""
-    if dependence == "independent":
-        return rng.random((TRIALS, M))
-    if dependence == "equal":
-        return np.repeat(rng.random((TRIALS, 1)), M, axis=1)
-    if dependence == "positive":
-        normal = np.sqrt(0.8) * rng.standard_normal((TRIALS, 1)) + np.sqrt(0.2) * rng.standard_normal((TRIALS, M))
-    elif dependence == "pairwise negative":
-        half = rng.random((TRIALS, M // 2))
-        return np.concatenate([half, 1 - half], axis=1)
-    else:  # as negative as M normals can be: correlation -1 / (M - 1)
-        normal = rng.standard_normal((TRIALS, M))
-        normal = (normal - normal.mean(axis=1, keepdims=True)) * np.sqrt(M / (M - 1))
-    return stats.norm.cdf(normal)
-
-
-DEPENDENCE = ["independent", "equal", "positive", "pairwise negative", "negative"]
-NULLS = {
-    "all null": np.ones(M, dtype=bool),
-    "first half safe": np.arange(M) >= M // 2,
-    "every other safe": np.arange(M) % 2 == 0,
-    "only the last null": np.arange(M) == M - 1,
-}
-
-
 @pytest.mark.monte_carlo
 @pytest.mark.parametrize("name", PROCEDURES)
-@pytest.mark.parametrize("nulls", NULLS)
-@pytest.mark.parametrize("dependence", DEPENDENCE)
-def test_family_wise_error(name: str, nulls: str, dependence: str) -> None:
-    """Settings that hold have p-value 0: the hardest case, since all their budget arrives at the nulls."""
-    null = NULLS[nulls]
-    p = np.where(null, uniforms(dependence, np.random.default_rng(3)), 0.0)
-    procedure = PROCEDURES[name]
-    misses = sum(bool(procedure.reject(row, DELTA)[null].any()) for row in p)
-    assert not too_many(misses, TRIALS, DELTA)
+def test_the_contract(name: str) -> None:
+    assert len(check_procedure(PROCEDURES[name], hypotheses=M)) == 4 * len(DEPENDENCE)
+    assert PROCEDURES[name].reject(np.zeros(M), DELTA).all()
 
 
-@pytest.mark.parametrize("name", PROCEDURES)
-def test_lowering_a_p_value_never_loses_a_rejection(name: str) -> None:
-    rng = np.random.default_rng(4)
-    procedure = PROCEDURES[name]
-    for _ in range(300):
-        p = rng.beta(0.2, 3, size=M)
-        lower = np.where(rng.random(M) < 0.3, p * rng.random(M), p)
-        assert not (procedure.reject(p, DELTA) & ~procedure.reject(lower, DELTA)).any()
-
-
-@pytest.mark.parametrize("name", PROCEDURES)
-def test_raising_delta_never_loses_a_rejection(name: str) -> None:
-    rng = np.random.default_rng(5)
-    procedure = PROCEDURES[name]
-    for _ in range(300):
-        p = rng.beta(0.2, 3, size=M)
-        assert not (procedure.reject(p, 0.05) & ~procedure.reject(p, 0.1)).any()
+def test_every_public_procedure_is_here() -> None:
+    public = {name for name in statistics.__all__ if hasattr(getattr(statistics, name), "reject")}
+    assert public == {type(procedure).__name__ for procedure in PROCEDURES.values()}
 
 
 @pytest.mark.parametrize(
@@ -101,13 +58,48 @@ def test_a_hypothesis_at_the_end_changes_nothing_before_it(short: object, long: 
         np.testing.assert_array_equal(long.reject(p, DELTA)[:M], short.reject(p[:M], DELTA))
 
 
-@pytest.mark.parametrize("name", PROCEDURES)
-def test_nothing_to_reject(name: str) -> None:
-    assert not PROCEDURES[name].reject(np.ones(M), DELTA).any()
-    assert PROCEDURES[name].reject(np.zeros(M), DELTA).all()
+@pytest.mark.parametrize("dependence", DEPENDENCE)
+def test_uniforms_are_uniform(dependence: str) -> None:
+    p = uniforms(dependence, np.random.default_rng(3), (3000, M))
+    assert stats.kstest(p[:, 5], "uniform").pvalue > 1e-4
 
 
-def test_uniforms_are_uniform() -> None:
-    for dependence in DEPENDENCE:
-        p = uniforms(dependence, np.random.default_rng(3))
-        assert stats.kstest(p[:, 5], "uniform").pvalue > 1e-4
+class Judged:
+    """A procedure that is one function of p-values and delta."""
+
+    sequential = False
+
+    def __init__(self, rule) -> None:
+        self.rule = rule
+
+    def levels(self, p: np.ndarray, delta: float) -> np.ndarray:
+        return np.where(self.reject(p, delta), delta, np.nan)
+
+    def reject(self, p: np.ndarray, delta: float) -> np.ndarray:
+        return np.asarray(self.rule(p, delta))
+
+
+class SeesWhatComesLater(Judged):
+    sequential = True
+
+
+BROKEN = {
+    "goes on after a failure": (Judged(broken.goes_on_after_a_failure), "a true hypothesis was rejected in"),
+    "two starts": (Judged(broken.two_starts), "a true hypothesis was rejected in"),
+    "direction of the tested data": (Judged(broken.whichever_end_looks_better), "a true hypothesis was rejected in"),
+    "budget for the smallest": (Judged(broken.budget_for_the_smallest), "a true hypothesis was rejected in"),
+    "at 1.6 delta": (Judged(lambda p, delta: FixedSequence().reject(p, 1.6 * delta)), "a true hypothesis was rejected"),
+    "rejects nothing": (Judged(lambda p, delta: p < 0), "p-values of 0: nothing was rejected"),
+    "rejects all": (Judged(lambda p, delta: p <= 1), "p-values of 1: 12 of 12 hypotheses were rejected"),
+    "numbers": (Judged(lambda p, delta: (p <= delta) * 1.0), "reject must return 12 booleans; got float64"),
+    "looks ahead": (SeesWhatComesLater(Holm().reject), "a p-value after the first failure changed"),
+    "a second, not a first": (Judged(lambda p, d: (p > d / 12) & (p <= d / 6)), "a lower p-value lost a rejection"),
+}
+
+
+@pytest.mark.monte_carlo
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_procedure_fails_the_contract(fault: str) -> None:
+    procedure, words = BROKEN[fault]
+    with pytest.raises(AssertionError, match=words):
+        check_procedure(procedure)

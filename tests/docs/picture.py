@@ -10,7 +10,7 @@ import contextlib
 import tempfile
 from pathlib import Path
 
-from riskfront import cli
+from riskfront import _cli as cli
 from tests.docs.blocks import ROOT
 from tests.support.browser import browser
 

@@ -16,7 +16,7 @@ from typing import Any
 import tomllib
 import typer
 
-from riskfront import cli
+from riskfront import _cli as cli
 from tests.docs.blocks import ROOT, Block, blocks, commands
 from tests.docs.setups import SETUPS
 
@@ -79,7 +79,7 @@ def _riskfront(arguments: list[str]) -> str:
 
 def _parsed(arguments: list[str]) -> str:
     """Command and options exist and have values of the right kind; nothing is done."""
-    command: Any = typer.main.get_command(cli.app)
+    command: Any = typer.main.get_command(cli.make_app())
     while hasattr(command, "commands"):
         command = command.commands[arguments[0]]
         arguments = arguments[1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ def bert(folder: Path) -> dict[str, Any]:
     frame = tiny.make_frame(1400, 1)
     frame["split"] = ["train"] * 900 + ["test"] * 500
     frame.to_parquet(folder / "texts.parquet")
+    tiny.make_frame(400, 2).to_parquet(folder / "new.parquet")
     return {}
 
 
@@ -65,6 +67,7 @@ def _promptfoo(path: Path, rng: np.random.Generator) -> None:
             "score": float(rng.random() < good - 0.4 * hard[example]),
             "cost": price * (1 + hard[example]),
             "latencyMs": 100,
+            "response": {"output": "word " * int(20 + 60 * hard[example])},  # a longer answer to a harder question
         }
         for name, good, price in (("small", 0.95, 1.0), ("large", 1.2, 9.0))
         for example in range(600)
@@ -72,4 +75,51 @@ def _promptfoo(path: Path, rng: np.random.Generator) -> None:
     path.write_text(json.dumps({"results": {"version": 3, "results": results}}), encoding="utf-8")
 
 
-SETUPS: dict[str, Callable[[Path], dict[str, Any]]] = {"docs/start/bert.md": bert, "README.md": readme}
+def llm_logs(folder: Path) -> dict[str, Any]:
+    """Two servers that stand for the providers of the page, on the ports that it names."""
+    import os
+    import threading
+
+    import uvicorn
+
+    from tests.cascades.serving.recorded_server import application
+
+    usage = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+    for name, port in (("medium", 8461), ("large", 8462)):
+        os.environ[f"{name.upper()}_KEY"] = "of-the-page"
+        sure, unsure = ({"logprobs": [value], "usage": usage, "text": text} for value, text in _SAID[name])
+        answers = {"An easy one?": sure, "A hard one?": unsure}
+        config = uvicorn.Config(
+            application({"key": "of-the-page", "answers": answers}), port=port, log_level="error", lifespan="off"
+        )
+        threading.Thread(target=uvicorn.Server(config).run, daemon=True).start()
+    return {}
+
+
+#: model -> log-probability and text of its answers to an easy and to a hard question
+_SAID = {"medium": [(-0.01, "medium is sure"), (-4.0, "medium guesses")], "large": [(0.0, "large knows")] * 2}
+
+
+def logs_of(tool: str, place: str) -> Callable[[Path], dict[str, Any]]:
+    """The logs that a page begins with, as its tool wrote them."""
+
+    def copy(folder: Path) -> dict[str, Any]:
+        written = Path(__file__).parents[1] / "data" / "logs" / "written_by_tools" / tool
+        if place.endswith(".json"):
+            shutil.copy(next(written.glob("*.json")), folder / place)
+        else:
+            shutil.copytree(written, folder / place)
+        return {}
+
+    return copy
+
+
+SETUPS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "docs/start/bert.md": bert,
+    "docs/start/llm-logs.md": llm_logs,
+    "docs/start/litellm.md": logs_of("litellm_183", "spend_logs.json"),
+    "docs/start/inspect.md": logs_of("inspect_ai", "logs"),
+    "docs/start/promptfoo.md": logs_of("promptfoo", "results.json"),
+    "docs/start/lm-eval.md": logs_of("lm_eval", "results"),
+    "README.md": readme,
+}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.evidence.evidence import Evidence
-from riskfront.methods.denoising import planned_limits
-from riskfront.methods.similarity import similarity
+from riskfront.methods._denoising import planned_limits
+from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.methods._similarity import similarity
 from tests.support.tables import grid_configs, random_table
 
 PROBLEM = rf.Problem([rf.Limit("error", at_most=0.1)], ["cost"])
@@ -89,7 +89,9 @@ def test_smoothing_sees_planning_examples_only() -> None:
     other = grid_table(400, seed=9)[0]
     mine, again = (rf.certify(method.plan(opt, PROBLEM), t, PROBLEM) for t in (test, other))
     assert mine.explored["planned"].tolist() == again.explored["planned"].tolist()
-    first = [list(c.tested.loc[c.tested["arm"] == "path", ["a", "b"]].itertuples(index=False)) for c in (mine, again)]
+    first = [
+        list(c.tested.loc[c.tested["tested_by"] == "path", ["a", "b"]].itertuples(index=False)) for c in (mine, again)
+    ]
     short = min(map(len, first))
     assert first[0][:short] == first[1][:short]
 
@@ -138,6 +140,6 @@ def test_the_front_of_p_values_pays_where_examples_differ() -> None:
         losses, _, cost = selective_world(np.random.default_rng(seed), 800, 0.1)
         table = rf.LossTable([{"s": f"{i}"} for i in range(150)], losses)
         for by in costs:
-            found = rf.calibrate(table, problem, method=rf.ParetoTesting(opt_fraction=0.3, net=0, by_p_value=by))
+            found = rf.calibrate(table, problem, method=rf.ParetoTesting(opt_fraction=0.3, holm_share=0, by_p_value=by))
             costs[by].append(cost[int(found.config["s"])] if found else 1.2)
     assert np.mean(costs[True]) < np.mean(costs[False]) - 0.03

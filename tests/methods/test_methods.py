@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import riskfront as rf
+from riskfront._data.splits import permutation
 from riskfront.errors import InvalidInputError
-from riskfront.evidence.evidence import Evidence
-from riskfront.losses.splits import permutation
-from riskfront.methods import METHODS, make_method, parameters
-from riskfront.methods.sequences import _nearest
-from riskfront.statistics.procedures import FixedSequence, Graphical
+from riskfront.methods import METHODS, make_method
+from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.methods._plan import parameters
+from riskfront.methods._sequences import _nearest
+from riskfront.statistics._procedures import FixedSequence, Graphical
 from tests.support import reference as ref
 from tests.support.tables import random_table
 
@@ -117,7 +118,7 @@ def test_low_risk_path(shape: tuple[int, ...]) -> None:
         optimum = int(np.argmin(risks)) if optimum is None else optimum
         path = rf.LowRiskPath(safest=dict.fromkeys("abcd"[: len(shape)], "low")).plan(opt, ONE).rows.tolist()
         p = evidence.combined(np.arange(size))
-        ranked = np.where(p == 1, 1 + evidence.excess(), p)  # what measures above its limit has p-value 1
+        ranked = np.where(p == 1, 1 + evidence.margin(), p)  # what measures above its limit has p-value 1
         assert path == ref.low_risk_path(shape, ranked, optimum)
 
 
@@ -128,7 +129,7 @@ def test_constrained_path(problem: rf.Problem) -> None:
         evidence = Evidence(problem, opt)
         alphas = [test.alpha for test in evidence.tests]
         # every eps at which the solution can change, and a hair beside it
-        epsilons = sorted({e + s for e in (-evidence.excess()).tolist() for s in (-1e-9, 0, 1e-9)} | {0.0})
+        epsilons = sorted({e + s for e in (-evidence.margin()).tolist() for s in (-1e-9, 0, 1e-9)} | {0.0})
         epsilons = [e for e in epsilons if 0 <= e <= min(alphas)]
         expected = ref.constrained_path(
             evidence.risks().tolist(), evidence.objectives()[:, 0].tolist(), alphas, epsilons
@@ -136,7 +137,7 @@ def test_constrained_path(problem: rf.Problem) -> None:
         found = rf.ConstrainedPath().plan(opt, problem).rows.tolist()
         cost = evidence.objectives()[:, 0]
         assert cost[found].tolist() == cost[expected].tolist()
-        assert evidence.excess()[found].tolist() == evidence.excess()[expected].tolist()
+        assert evidence.margin()[found].tolist() == evidence.margin()[expected].tolist()
 
 
 def test_constrained_path_with_nothing_below_the_limits() -> None:

@@ -80,7 +80,7 @@ def test_saved_loaded_verified_and_made_again(tmp_path) -> None:
     found = rf.calibrate(table, PROBLEM, method=HIGH, seed=3)
     found.save(tmp_path / "certificate.json")
     loaded = rf.Certificate.load(tmp_path / "certificate.json")
-    assert loaded.parameters == {"safest": {"threshold": "high"}}
+    assert loaded.parameters == {"safest": {"threshold": "high"}, "start": None}
     assert rf.verify(loaded, table) == []
     assert rf.verify(replace(loaded, parameters={"safest": {"threshold": "low"}}), table)
 

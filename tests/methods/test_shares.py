@@ -5,14 +5,14 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront.methods import parameters, settled
-from riskfront.methods.shares import net_share, planning_share
-from riskfront.methods.similarity import similarity
+from riskfront.methods._plan import parameters, resolve_defaults
+from riskfront.methods._shares import default_holm_share, planning_share
+from riskfront.methods._similarity import similarity
 from tests.support.tables import random_table
 
 
 @pytest.mark.parametrize(
-    ("n", "m", "share", "net"),
+    ("n", "m", "share", "holm"),
     [
         (1000, 17, 0.3, 0.05),
         (1000, 400, 0.3, 0.01),
@@ -22,9 +22,9 @@ from tests.support.tables import random_table
         (10, 10, 0.3, 0.05),
     ],
 )
-def test_by_numbers(n: int, m: int, share: float, net: float) -> None:
+def test_by_numbers(n: int, m: int, share: float, holm: float) -> None:
     assert planning_share(n, m) == share
-    assert net_share(n, m) == net
+    assert default_holm_share(n, m) == holm
 
 
 def test_fall_with_the_number_of_settings() -> None:
@@ -41,37 +41,37 @@ def test_what_counts_is_how_many_settings_are_alike() -> None:
 
 
 def test_only_what_was_left_open_is_settled() -> None:
-    method = rf.ParetoTesting(opt_fraction=0.4).settled(1000, 6480)
-    assert (method.opt_fraction, method.net) == (0.4, 0.01)
+    method = rf.ParetoTesting(opt_fraction=0.4).resolve_defaults(1000, 6480)
+    assert (method.opt_fraction, method.holm_share) == (0.4, 0.01)
     table = random_table()
-    assert settled(method, table, 10) == method
-    assert settled(rf.HolmTesting(), table, 10) == rf.HolmTesting()
+    assert resolve_defaults(method, table, 10) == method
+    assert resolve_defaults(rf.HolmTesting(), table, 10) == rf.HolmTesting()
 
 
 def test_settings_that_are_not_alike_get_a_larger_net() -> None:
     table = random_table()
     names = rf.LossTable([{"prompt": f"p{i}"} for i in range(20)], {"cost": table.losses("cost")})
-    assert settled(rf.ParetoTesting(), names, 200).net == 0.5
-    assert settled(rf.ParetoTesting(), table, 200).net == 0.05
+    assert resolve_defaults(rf.ParetoTesting(), names, 200).holm_share == 0.5
+    assert resolve_defaults(rf.ParetoTesting(), table, 200).holm_share == 0.05
 
 
 def test_the_paper_s_form_is_one_name_away() -> None:
     paper = rf.ParetoTesting.as_in_the_paper()
-    assert settled(paper, random_table(), 1000) == paper
+    assert resolve_defaults(paper, random_table(), 1000) == paper
     assert parameters(paper) | {"max_settings": 0} == {
         "opt_fraction": 0.5,
         "max_settings": 0,
         "prune": True,
         "smooth": False,
-        "net": 0.0,
+        "holm_share": 0.0,
         "by_p_value": False,
     }
     assert paper.in_words() == "Pareto testing as in the paper"
-    assert "safety net" in rf.ParetoTesting().in_words()
+    assert "fallback test" in rf.ParetoTesting().in_words()
 
 
 def test_certificates_record_what_was_settled() -> None:
     losses = {"error": np.zeros((3, 200), dtype=bool), "cost": np.ones((3, 200))}
     found = rf.calibrate(rf.LossTable([{"t": i} for i in range(3)], losses), rf.Problem("error <= 0.1", "cost"))
     assert found.parameters["opt_fraction"] == planning_share(200, 3)
-    assert found.parameters["net"] == net_share(200, 3)
+    assert found.parameters["holm_share"] == default_holm_share(200, 3)

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from riskfront.methods import similarity as similarity_module
-from riskfront.methods.similarity import GridSimilarity, NeighbourSimilarity, similarity
+from riskfront.methods import _similarity as similarity_module
+from riskfront.methods._similarity import GridSimilarity, NeighbourSimilarity, similarity
 from tests.support.tables import grid_configs
 
 

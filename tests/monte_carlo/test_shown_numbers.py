@@ -12,12 +12,12 @@ import pytest
 from scipy.stats import beta
 
 import riskfront as rf
-from riskfront.reporting.page import report_html
-from riskfront.reporting.terminal import make_console, show_certificate
+from riskfront._reporting.page import report_html
+from riskfront._reporting.terminal import make_console, show_certificate
 
 pytestmark = pytest.mark.monte_carlo
 
-RUNS, N, DELTA = 200, 700, 0.1
+RUNS, N, DELTA = 80, 700, 0.1
 RISKS = np.linspace(0.02, 0.13, 100)
 PROBLEM = rf.Problem(
     [rf.Limit("error", at_most=0.1), rf.Limit("error", at_most=0.14, per="half")],

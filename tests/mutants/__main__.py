@@ -11,10 +11,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from riskfront.testing._rates import most_allowed
 from tests.monte_carlo.suites import SUITES
 from tests.mutants.trial_of_mutants import MUTANTS, Verdict, judge_all
 from tests.support import simulation
-from tests.support.checks import most_allowed
 
 _WIDTH = 140
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
-from riskfront.cascades import cascade
+import numpy as np
+
+from riskfront._cascades import cascade, features, outcomes, replay
 from tests.mutants.mutant import Mutant
 
 
@@ -19,8 +23,59 @@ def learns_from_what_it_tests() -> None:
     cascade.split_examples = broken  # type: ignore[attr-defined]
 
 
+def outcomes_are_features() -> None:
+    """A metric that needs the gold label passes for something that a response says of itself."""
+    features.SAID_BY_ANSWERS = (*features.SAID_BY_ANSWERS, "exact_match")
+
+
+def gold_labels_are_features() -> None:
+    """A gold label passes for something that is known of a prompt."""
+    features._GOLD = re.compile("(?!)")
+
+
+def judged_answers_of_the_reference() -> None:
+    """On unlabelled examples every setting is judged by the answers of the last model."""
+    real = outcomes.Outcomes.column
+
+    def broken(self: Any, name: str, **given: Any) -> Any:
+        if name == "judge" and "score" not in self.runs.values:
+            judge = self.runs.values["judge"]
+            values = {**self.runs.values, "judge": np.broadcast_to(judge[-1:], judge.shape).copy()}
+            self = replace(self, runs=replace(self.runs, values=values))
+        return real(self, name, **given)
+
+    outcomes.Outcomes.column = broken  # type: ignore[method-assign]
+
+
+def unasked_references_do_not_drop() -> None:
+    """A request that the reference was not asked on counts as one without a drop."""
+    real = replay._logged
+
+    def broken(runs: Any, name: str) -> Any:
+        found = real(runs, name)
+        return found if found is None or " of " not in name else np.where(np.isnan(found), real(runs, "score"), found)
+
+    replay._logged = broken
+
+
+def unscored_requests_vanish() -> None:
+    """A request that nobody answered is left out."""
+    real = replay._as_answered
+
+    def broken(policy: Any, runs: Any) -> Any:
+        return real(policy, runs.at(np.flatnonzero(~np.isnan(replay._logged(runs, "score")))))
+
+    replay._as_answered = broken
+
+
 MUTANTS = [
+    Mutant("answers of the reference judged", "cascade: few labels and a judge", judged_answers_of_the_reference),
+    Mutant("no drop where nobody asked", "check: a policy at work", unasked_references_do_not_drop),
+    Mutant("requests without an answer vanish", "check: a policy at work", unscored_requests_vanish),
+    Mutant("a gain learnt from what is tested", "router: a gain learnt from noise", learns_from_what_it_tests),
+    Mutant("outcomes among the features", "cascade: a gain learnt from noise", outcomes_are_features),
+    Mutant("gold labels among the features", "router: a gain learnt from noise", gold_labels_are_features),
     Mutant(
         "a confidence learnt from what is tested", "cascade: a confidence learnt from noise", learns_from_what_it_tests
-    )
+    ),
 ]

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from riskfront.calibration import decision
-from riskfront.cascades.made_of import contents as contents_of_runs
-from riskfront.certificates import made_of
-from riskfront.evidence.evidence import Evidence
-from riskfront.losses import contents
-from riskfront.losses.derived import gaps
-from riskfront.problems.problem import Problem
-from riskfront.reading import worst_outcomes
-from tests.mutants.mutant import Mutant, everywhere
+from riskfront._calibration import decision
+from riskfront._calibration.certificates import known_examples
+from riskfront._cascades.known_examples import contents as contents_of_runs
+from riskfront._data import contents
+from riskfront._data.derived import gaps
+from riskfront._data.table import LossTable
+from riskfront._problems.problem import Problem
+from riskfront.methods._evidence.limit_tests import Evidence
+from tests.mutants.mutant import Mutant, everywhere, method
 
 
-def both_arms_at_delta() -> None:
-    """The plan and the net have all of delta each, and half of it twice is what both were to have."""
-    decide = decision._decide_with_net
+def both_tests_at_delta() -> None:
+    """The plan and the fallback test have all of delta each, and half of it twice is what both were to have."""
+    decide = decision._decide_with_holm
 
     def wide(plan: Any, evidence: Evidence, everything: Evidence, path: Any) -> decision.Decision:
         problem = evidence.problem
@@ -29,16 +29,23 @@ def both_arms_at_delta() -> None:
     everywhere(decide, wide)
 
 
-def net_not_shared() -> None:
-    """Every setting has all that the net has."""
-    decide, p_values = decision._decide_with_net, Evidence.p_values
+def fallback_not_shared() -> None:
+    """Every setting has all that the fallback test has."""
+    decide, p_values = decision._decide_with_holm, Evidence.p_values
 
     def undivided(plan: Any, evidence: Evidence, everything: Evidence, path: Any) -> decision.Decision:
         m = everything.table.n_configs
-        everything.p_values = lambda rows, aims=None: p_values(everything, rows, aims) / m  # type: ignore[method-assign]
+        everything.p_values = lambda rows, target_levels=None: p_values(everything, rows, target_levels) / m  # type: ignore[method-assign]
         return decide(plan, evidence, everything, path)
 
     everywhere(decide, undivided)
+
+
+def uses_not_counted() -> None:
+    """Every question is the first one."""
+    from riskfront._calibration.certificates.uses_of_test_set import Asked
+
+    method(Asked, "before", lambda real: lambda self, data, look: ())
 
 
 def copies_count() -> None:
@@ -47,14 +54,20 @@ def copies_count() -> None:
 
 def compared_as_stored() -> None:
     """Contents are compared as they were stored: in double precision, groups with their types."""
-    digests = contents.content_digests
-    everywhere(digests, lambda table, rows, losses, groups, kind=None: digests(table, rows, losses, groups, "<f8"))
+    real = contents.loss_fingerprints
+    everywhere(real, lambda table, rows, losses, groups=(): real(table, rows, losses, groups, "<f8"))
     limited = contents.shared_examples
     everywhere(limited, lambda one, other, of=(): limited(one, other))
 
 
 def settings_with_gaps_left_out() -> None:
-    everywhere(worst_outcomes.worst_outcomes, lambda *given: None)
+    made = LossTable.with_intake
+
+    def complete(table: LossTable, intake: Any) -> LossTable:
+        whole = made(table, intake)
+        return whole.select(~np.isnan(table.losses("error")).any(axis=1)) if table.missing else whole
+
+    LossTable.with_intake = complete  # type: ignore[method-assign]
 
 
 def aside_by_seed_alone() -> None:
@@ -62,7 +75,7 @@ def aside_by_seed_alone() -> None:
 
 
 def old_examples_pass() -> None:
-    everywhere(made_of.known_examples, lambda *given: 0)
+    everywhere(known_examples.known_examples, lambda *given: 0)
 
 
 def smallest_pair_of_groups() -> None:
@@ -77,10 +90,11 @@ def smallest_pair_of_groups() -> None:
     gaps.paired = one_of_them
 
 
-NET = "calibrate: path and net"
+FALLBACK = "calibrate: path and fallback test"
 MUTANTS = [
-    Mutant("net: both arms at delta", NET, both_arms_at_delta),
-    Mutant("net: its share not divided among settings", NET, net_not_shared),
+    Mutant("calibrate: every question is the first", "calibrate: seeds until one passes", uses_not_counted),
+    Mutant("fallback test: both tests at delta", FALLBACK, both_tests_at_delta),
+    Mutant("fallback test: its share not divided among settings", FALLBACK, fallback_not_shared),
     Mutant("copies of examples count", "calibrate: copies of examples", copies_count),
     Mutant("contents compared as stored", "certify: one file twice, stored otherwise", compared_as_stored),
     Mutant("settings with missing outcomes left out", "read_wide: failures are missing", settings_with_gaps_left_out),

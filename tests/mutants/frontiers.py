@@ -2,68 +2,116 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from riskfront.calibration import simultaneous
+from riskfront._calibration import simultaneous
+from riskfront.statistics import _nested_sequences as nested_sequences
 from tests.mutants.mutant import Mutant, everywhere
 
-PATHS, NET = "frontier: paths together", "frontier: net together"
+PATHS, FALLBACK, CHOSEN = (
+    "frontier: paths together",
+    "frontier: fallback test together",
+    "frontier: chosen after looking",
+)
 
 
 def full_level_each() -> None:
-    """Every limit is tested at all of delta, as if it had been the only one."""
-    walk = simultaneous.walk
-    everywhere(walk, lambda paths, p_value, level, held: walk(paths, p_value, len(paths) * level, held))
+    """Every sequence has all of delta, as if it had been the only one."""
+    real = nested_sequences.reject_along
+    everywhere(real, lambda sequences, *given: real([replace(one, share=1.0) for one in sequences], *given))
 
 
 def past_a_failure() -> None:
-    """A failure does not end the sequence of its limit."""
+    """A failure does not end its sequence: the share goes on to what comes behind it."""
 
-    def walk(paths: Any, p_value: Any, level: float, held: Any) -> Any:
-        certified, each = held.copy(), level / len(paths)
-        for limit, path in enumerate(paths):
-            for setting in path.tolist():
-                if p_value(limit, setting) <= each:
-                    certified[: limit + 1, setting] = True
-        return certified, np.full(len(paths), each)
+    def broken(sequences: Any, p_value: Any, level: float, held: Any, loosest: Any) -> Any:
+        rejected, at = held.copy(), np.full(held.shape, np.nan)
+        for one in sequences:
+            for value, setting in zip(one.values.tolist(), one.settings.tolist(), strict=True):
+                if p_value(value, setting) <= level * one.share:
+                    block = slice(int(loosest[value]), value + 1)
+                    rejected[block, setting], at[block, setting] = True, level * one.share
+        return rejected, at
 
-    everywhere(simultaneous.walk, walk)
+    everywhere(nested_sequences.reject_along, broken)
+
+
+def budget_of_the_failed() -> None:
+    """What sequences that failed had left is handed on to the others, again and again."""
+    real = nested_sequences.reject_along
+
+    def broken(sequences: Any, p_value: Any, level: float, held: Any, loosest: Any) -> Any:
+        rejected, at = held, np.full(held.shape, np.nan)
+        for one in sequences:  # each in turn gets what all the others, which wait at a failure, have
+            rejected, new = real([replace(one, share=1.0)], p_value, level, rejected, loosest)
+            at = np.where(np.isnan(at), new, at)
+        return rejected, at
+
+    everywhere(real, broken)
 
 
 def tighter_for_free() -> None:
     """What keeps a loose limit is taken to keep the tighter ones."""
-    walk = simultaneous.walk
+    real = nested_sequences.reject_along
 
-    def broken(paths: Any, p_value: Any, level: float, held: Any) -> Any:
-        certified, levels = walk(paths, p_value, level, held)
-        certified[:] = certified.any(axis=0)
-        return certified, levels
+    def broken(sequences: Any, p_value: Any, level: float, held: Any, loosest: Any) -> Any:
+        rejected, at = real(sequences, p_value, level, held, loosest)
+        for first in set(loosest.tolist()):
+            block = np.flatnonzero(loosest == first)
+            rejected[block] = rejected[block].any(axis=0)
+            at[block] = np.nan_to_num(at[block], nan=level)
+        return rejected, at
 
-    everywhere(walk, broken)
-
-
-def undivided_net() -> None:
-    """Every setting has all of the net's share of delta."""
-    in_net = simultaneous._in_net
-    everywhere(in_net, lambda nets, level: in_net(nets, level * nets[0].table.n_configs))
+    everywhere(real, broken)
 
 
-def tight_alone_in_net() -> None:
-    """What passes a tight limit in the net counts as well where it failed a looser one, and the share is not divided."""
-    in_net = simultaneous._in_net
+def order_of_the_tested_data() -> None:
+    """The sequences are ordered by the data that they are tested on."""
+    real = simultaneous.certify_together
+    everywhere(real, lambda planner, opt, test, *more: real(planner, test, test, *more))
 
-    def broken(nets: Any, level: float) -> Any:
-        return np.concatenate([in_net([net], 10 * level) for net in nets])
 
-    everywhere(in_net, broken)
+def one_limit_forgotten() -> None:
+    """A combination is certified if its first limit is."""
+    real = simultaneous.certify_together
+
+    def broken(*given: Any) -> Any:
+        found = real(*given)
+        others = slice(len(found.grid.varying[0].values), None)
+        found.certified[others] = True
+        found.levels[others] = np.nan_to_num(found.levels[others], nan=0.1)
+        return found
+
+    everywhere(real, broken)
+
+
+def undivided_fallback() -> None:
+    """Every setting has all of the fallback test's share of delta."""
+    real = simultaneous.in_holm
+    everywhere(real, lambda holm_tests, level: real(holm_tests, level * holm_tests[0].table.n_configs))
+
+
+def tight_alone_in_fallback() -> None:
+    """Passing a tight limit in the fallback test counts even after failing a looser one; the share is undivided."""
+    real = simultaneous.in_holm
+
+    def broken(holm_tests: Any, level: float) -> Any:
+        return np.concatenate([real([test], 10 * level) for test in holm_tests])
+
+    everywhere(real, broken)
 
 
 MUTANTS = [
-    Mutant("frontier together: every limit at delta", PATHS, full_level_each),
+    Mutant("frontier together: every sequence at delta", PATHS, full_level_each),
     Mutant("frontier together: on after a failure", PATHS, past_a_failure),
     Mutant("frontier together: tighter limits for free", PATHS, tighter_for_free),
-    Mutant("frontier together: net undivided", NET, undivided_net),
-    Mutant("frontier together: ten times the net's share", NET, tight_alone_in_net),
+    Mutant("frontier together: fallback test undivided", FALLBACK, undivided_fallback),
+    Mutant("frontier together: ten times the fallback test's share", FALLBACK, tight_alone_in_fallback),
+    Mutant("frontier of two limits: every sequence at delta", CHOSEN, full_level_each),
+    Mutant("frontier of two limits: the budget of the failed", CHOSEN, budget_of_the_failed),
+    Mutant("frontier of two limits: order of the tested data", CHOSEN, order_of_the_tested_data),
+    Mutant("frontier of two limits: one limit forgotten", CHOSEN, one_limit_forgotten),
 ]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from riskfront.evidence.evidence import Evidence, LimitTest
-from riskfront.losses.sums import Totals
-from riskfront.statistics import p_values
+from riskfront._data.sums import Totals
+from riskfront.methods._evidence.limit_tests import Evidence, LimitTest
+from riskfront.statistics import _p_values as p_values
 from tests.mutants.mutant import Mutant, everywhere, method
 from tests.statistics.test_traps_of_p_values import kelly
 
@@ -112,8 +112,11 @@ def bets_see_their_own_loss() -> None:
 
 def empty_passes() -> None:
     """No example, no objection: p = 0 where a group has no examples."""
-    of_sums = p_values.of_sums
-    everywhere(of_sums, lambda name, total, n, alpha: np.where(n > 0, of_sums(name, total, n, alpha), 0.0))
+    method(
+        p_values.PValue,
+        "from_totals",
+        lambda honest: lambda self, total, n, *rest: np.where(n > 0, honest(self, total, n, *rest), 0.0),
+    )
 
 
 MUTANTS = [

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from riskfront.estimators import calibrated
-from riskfront.tuning import looks
+import numpy as np
+from scipy import stats
+
+from riskfront._running.tuning import recorded_uses as looks
+from riskfront.estimators import _risk_controlled as calibrated
+from riskfront.estimators._calibration_examples import Examples
 from tests.mutants.mutant import Mutant, everywhere, method
 from tests.mutants.procedures import half_inside, no_split, tests_on_opt
 
@@ -15,12 +19,66 @@ TUNE = "tune: a hundred nulls"
 
 def calibrates_on_training_rows() -> None:
     """Each part that was held back for calibration is the part that was trained on."""
-    split = calibrated.train_test_split
 
-    def broken(*arrays: Any, **named: Any) -> list[Any]:
-        return [part for train in split(*arrays, **named)[::2] for part in (train, train)]
+    def make(split: Any) -> Any:
+        def broken(self: Any, *given: Any) -> Any:
+            train, _ = split(self, *given)
+            return train, train
 
-    everywhere(split, broken)
+        return broken
+
+    method(Examples, "split", make)
+
+
+def begins_where_labels_look_best() -> None:
+    """The first threshold to be tested is the one with the smallest p-value, instead of one that a count finds."""
+
+    def make(real: Any) -> Any:
+        def certify(self: Any, model: Any, table: Any, problem: Any, *rest: Any) -> None:
+            limit = problem.limits[0]
+            if limit.given == "predicted_positive":
+                hits, said = (table.losses(name).sum(axis=1) for name in (limit.loss, limit.given))
+                best = int(np.argmin(stats.binom.sf(hits - 1, said, limit.value)))
+                table = table.select(np.arange(table.n_configs) <= best)
+            real(self, model, table, problem, *rest)
+
+        return certify
+
+    method(calibrated.CalibratedModel, "_certify", make)
+
+
+def widenings_of_training_rows() -> None:
+    """Widenings are calibrated on errors that are a tenth smaller, as those of training rows are."""
+    from riskfront.estimators._intervals import RiskControlledIntervals
+
+    method(RiskControlledIntervals, "_needed_widenings", lambda real: lambda *given: 0.9 * real(*given))
+
+
+def labels_with_higher_scores() -> None:
+    """Calibration sees scores that are a little higher than those of prediction."""
+    from riskfront.estimators import _multilabel
+
+    real = _multilabel._table
+    everywhere(real, lambda scores, *given: real(np.minimum(scores + 0.04, 1), *given))
+
+
+def labels_planned_on_what_is_tested() -> None:
+    """The thresholds of each label are read off the examples that test them."""
+    from riskfront.estimators import _multilabel
+
+    everywhere(_multilabel._divided, lambda examples, seed: (examples, examples))
+
+
+def rows_of_a_day_counted_singly() -> None:
+    """Rows of one cluster are tested as if they were independent."""
+    method(Examples, "describe", lambda real: lambda self, table: real(replace(self, clusters=None), table))
+
+
+def bounds_seen_in_the_data() -> None:
+    """The largest amount of the calibration examples is taken for the largest that can be."""
+    from riskfront.estimators._costs import Prices
+
+    method(Prices, "bounds", lambda real: lambda self, two: real(replace(self, largest=float(self.amounts.max())), two))
 
 
 def uses_the_last_setting() -> None:
@@ -37,7 +95,7 @@ def uses_the_last_setting() -> None:
 
 
 def calibrates_on_texts_it_learnt() -> None:
-    from riskfront.transformers.data import texts
+    from riskfront.transformers._data import texts
 
     split = texts.split_texts
 
@@ -50,10 +108,22 @@ def calibrates_on_texts_it_learnt() -> None:
 
 def looks_forgotten() -> None:
     """Nobody remembers what the testing examples of a task were asked before."""
-    everywhere(looks.look_once, lambda *args, **named: ())
+    everywhere(looks.record_use, lambda *args, **named: ())
 
 
 MUTANTS = [
+    Mutant(
+        "many labels: planned on what is tested", "many labels: a threshold for each", labels_planned_on_what_is_tested
+    ),
+    Mutant(
+        "clusters: rows of a day counted singly", "clusters: rows of one day are alike", rows_of_a_day_counted_singly
+    ),
+    Mutant("costs: bounds seen in the data", "costs: rare large amounts", bounds_seen_in_the_data),
+    Mutant(
+        "classifier: planned thresholds tested on the planning examples",
+        "classifier: thresholds that planning examples chose",
+        tests_on_opt,
+    ),
     Mutant("tune: forgets what was asked before", "tune: larger budgets until something passes", looks_forgotten),
     Mutant("tune: search and test on the same examples", TUNE, no_split),
     Mutant("tune: half of the opt examples tested", TUNE, half_inside),
@@ -62,6 +132,19 @@ MUTANTS = [
         "classifier: calibrates on rows it was trained on",
         "classifier: trained on coin flips",
         calibrates_on_training_rows,
+    ),
+    Mutant(
+        "classifier: begins where labels look best",
+        "classifier: one threshold in its known order",
+        begins_where_labels_look_best,
+    ),
+    Mutant(
+        "intervals: widenings of training rows", "intervals: values even between 0 and 1", widenings_of_training_rows
+    ),
+    Mutant(
+        "many labels: calibrated on higher scores",
+        "many labels: scores even between 0 and 1",
+        labels_with_higher_scores,
     ),
     Mutant("estimator: uses a setting that was not certified", "estimator: the setting in use", uses_the_last_setting),
     Mutant("accelerate: calibrates on texts it learnt", "accelerate: coin flips", calibrates_on_texts_it_learnt),

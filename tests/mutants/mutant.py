@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from riskfront.statistics._p_values import P_VALUES
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,10 @@ class Mutant:
 
 
 def everywhere(function: Any, replacement: Any) -> None:
-    """Replace a function in every module of riskfront that knows it, under whatever name."""
+    """Replace a function in every module of riskfront that knows it, under whatever name, and in the registry of p-values."""
+    for p_value in P_VALUES.values():
+        if p_value.function is function:
+            P_VALUES[p_value.name] = replace(p_value, function=replacement)
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "riskfront" and module is not None:
             for attribute, value in list(vars(module).items()):

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 import riskfront as rf
-from riskfront.calibration import decision
-from riskfront.evidence.evidence import Evidence
-from riskfront.losses import splits
-from riskfront.losses.table import LossTable
-from riskfront.methods import denoising, grids
-from riskfront.statistics import graphs, p_values, procedures
+from riskfront._calibration import decision
+from riskfront._data import splits
+from riskfront._data.table import LossTable
+from riskfront.methods import _denoising as denoising
+from riskfront.methods import _grids as grids
+from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.statistics import _graphs as graphs
+from riskfront.statistics import _p_values as p_values
+from riskfront.statistics import _procedures as procedures
 from tests.mutants.mutant import Mutant, everywhere, method
 
 SEQUENCE = "calibrate: sequence of nulls"
@@ -54,7 +57,7 @@ def level(factor: float) -> Any:
             _at_factor(decision._until_first_failure, factor),
         )
         shares = decision._shares_of
-        everywhere(shares, lambda delta, net: (factor * shares(delta, net)[0], shares(delta, net)[1]))
+        everywhere(shares, lambda delta, share: (factor * shares(delta, share)[0], shares(delta, share)[1]))
 
     return apply
 
@@ -69,7 +72,7 @@ def chunks(step: int) -> Any:
     def apply() -> None:
         def until_first_failure(evidence: Any, rows: Any, delta: float, excused: Any = None, known: Any = None) -> Any:
             held = np.zeros(len(rows), dtype=bool) if excused is None else excused
-            found, start, size = [], 0, evidence.table.at_once or decision._FIRST_CHUNK
+            found, start, size = [], 0, evidence.table.batch_size or decision._FIRST_CHUNK
             while start < len(rows):
                 chunk = evidence.p_values(rows[start : start + size])
                 failed = np.flatnonzero(~(chunk.max(axis=1) <= delta) & ~held[start : start + size])
@@ -179,7 +182,7 @@ def knob_end_of_test_data() -> None:
 
 def knob_thinned_by_test_data() -> None:
     """Values of a knob that measure above the limit on the data that are tested are left out of the sequence."""
-    _knob_sees_test_data(lambda plan, seen: replace(plan, rows=plan.rows[seen.excess(plan.rows) < 0]))
+    _knob_sees_test_data(lambda plan, seen: replace(plan, rows=plan.rows[seen.margin(plan.rows) < 0]))
 
 
 def _knob_sees_test_data(change: Any) -> None:
@@ -221,7 +224,6 @@ def binomial_one_less() -> None:
         return binomial(np.asarray(total) - 1, n, alpha)
 
     everywhere(binomial, broken)
-    p_values.OF_SUMS["binomial"] = broken
 
 
 def one_example_more() -> None:
@@ -232,7 +234,6 @@ def one_example_more() -> None:
         return binomial(total, np.ceil(1.01 * np.asarray(n)), alpha)
 
     everywhere(binomial, broken)
-    p_values.OF_SUMS["binomial"] = broken
 
 
 def smooths_test_rows() -> None:
@@ -249,9 +250,9 @@ def smooths_test_rows() -> None:
     everywhere(planned, lambda evidence, smooth: planned(Evidence.of_planning(evidence.problem, last[0]), smooth))
 
 
-def net_beside_the_path() -> None:
-    """The net gets its share, and the path still has all of delta."""
-    everywhere(decision._shares_of, lambda delta, net: (delta, net * delta))
+def fallback_beside_the_path() -> None:
+    """The fallback test gets its share, and the path still has all of delta."""
+    everywhere(decision._shares_of, lambda delta, share: (delta, share * delta))
 
 
 MUTANTS = [
@@ -263,7 +264,7 @@ MUTANTS = [
     Mutant("half of the opt rows tested, in trials", "experiment.run: sharp", half_inside),
     Mutant("order of the sequence from test data", SEQUENCE, order_of_test_data),
     Mutant("smoothing sees the test rows", "calibrate: smooth grid of nulls", smooths_test_rows),
-    Mutant("net forgets its share", "experiment.run: path and net", net_beside_the_path),
+    Mutant("fallback test forgets its share", "experiment.run: path and fallback test", fallback_beside_the_path),
     Mutant("sequence goes on after a failure", SEQUENCE, goes_on),
     Mutant("sequence at 2 delta", SEQUENCE, level(2.0)),
     Mutant("sequence at 1.25 delta", "experiment.run: sharp", level(1.25)),

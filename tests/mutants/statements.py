@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from riskfront.calibration import simultaneous
-from riskfront.verification import check
+from riskfront._verification import check
+from riskfront.statistics import _nested_sequences as nested_sequences
 from tests.mutants.mutant import Mutant, everywhere
 
 
 def each_limit_has_all_of_delta() -> None:
     """Every limit of a frontier is tested as if it were the only one."""
-    real = simultaneous.walk
-    everywhere(real, lambda paths, p_value, level, certified: real(paths, p_value, len(paths) * level, certified))
+    real = nested_sequences.reject_along
+    everywhere(real, lambda sequences, *given: real([replace(one, share=1.0) for one in sequences], *given))
 
 
 def says_what_it_measures() -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 import riskfront as rf
-from riskfront.certificates.mixture import mixture_weights
-from riskfront.losses import contents, splits
-from riskfront.losses.groups import Groups
-from riskfront.losses.sample import Sample
-from riskfront.losses.table import LossTable
+from riskfront._calibration.certificates.mixture import mixture_weights
+from riskfront._data import contents, splits
+from riskfront._data.groups import Groups
+from riskfront._data.sample import Sample
+from riskfront._data.table import LossTable
 from riskfront.methods import Plan
 from tests.mutants.mutant import Mutant, everywhere, method
 
@@ -21,14 +21,14 @@ from tests.mutants.mutant import Mutant, everywhere, method
 def file_order() -> None:
     """Whatever riskfront shuffles stays in the order of the file."""
     everywhere(splits.permutation, lambda n, seed, *salt: np.arange(n))
-    everywhere(contents.own_order, lambda found, *rest: np.arange(len(found)))
+    everywhere(contents.content_order, lambda found, *rest: np.arange(len(found)))
 
 
 def one_shuffle_for_all() -> None:
     """The examples of certify are shuffled by the same seed whatever they are."""
     permutation = splits.permutation
     everywhere(
-        contents.own_order,
+        contents.content_order,
         lambda found, *rest: np.array(sorted(range(len(found)), key=found.__getitem__))[permutation(len(found), 0)],
     )
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from riskfront.evidence import ranges
-from riskfront.evidence.evidence import LimitTest
-from riskfront.losses.derived import combined
-from riskfront.losses.derived.clusters import Clusters
+from riskfront._data.derived import combined
+from riskfront._data.derived.clusters import Clusters
+from riskfront.methods._evidence import ranges
+from riskfront.methods._evidence.limit_tests import LimitTest
 from tests.mutants.mutant import Mutant, everywhere, method
 
 

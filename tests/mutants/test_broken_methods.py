@@ -1,6 +1,6 @@
-"""Methods and p-values broken on purpose in the trials of experiment.run, each caught by the check of test_validity.py."""
+"""Methods and p-values broken on purpose in the trials of experiment.run, each caught by counting the misses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,17 +8,27 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront.evidence import evidence
-from riskfront.experiments import repeated_splits
+from riskfront.experiment import _repeated_splits as repeated_splits
 from riskfront.methods import Plan
-from riskfront.statistics import p_values
-from riskfront.statistics.procedures import FixedSequence
-from tests.monte_carlo.test_validity import caught
-from tests.support.populations import POPULATIONS, SHAPE, Population
+from riskfront.methods._evidence import limit_tests as evidence
+from riskfront.statistics import _p_values as p_values
+from riskfront.statistics._procedures import FixedSequence
+from riskfront.testing._populations import POPULATIONS, SHAPE, Population
+from riskfront.testing._rates import too_many
 from tests.validity.broken import kelly
 
 pytestmark = pytest.mark.monte_carlo
-TRIALS = 600
+TRIALS = 300
+
+
+def caught(found: pd.DataFrame, delta: float = 0.1) -> list[str]:
+    """The methods that miss too often: the check that correct methods pass and broken ones fail."""
+    misses = found.groupby("method")["any_violated"].agg(["sum", "size"])
+    return [
+        str(name)
+        for name, (missed, trials) in misses.iterrows()
+        if too_many(int(missed), int(trials), delta, level=1e-5)
+    ]
 
 
 def measured(world: Population, *methods: object, p_value: str = "as given", trials: int = TRIALS) -> pd.DataFrame:
@@ -106,7 +116,7 @@ def test_stakes_that_see_their_own_loss_are_caught(monkeypatch: pytest.MonkeyPat
     def seeing(losses: np.ndarray, alpha: float, delta: float, kept: object, of: np.ndarray) -> np.ndarray:
         return kelly(losses[of].astype(float), alpha, own=True)
 
-    monkeypatch.setattr(evidence.p_values, "betting", seeing)
+    monkeypatch.setitem(p_values.P_VALUES, "betting", replace(p_values.P_VALUES["betting"], function=seeing))
     assert caught(measured(POPULATIONS["0/1, independent"](), rf.ParetoTesting(), p_value="betting")) == [
         "pareto-testing"
     ]
@@ -115,20 +125,20 @@ def test_stakes_that_see_their_own_loss_are_caught(monkeypatch: pytest.MonkeyPat
 def test_signed_losses_as_if_they_were_counts_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mean of signed drops fed to Hoeffding-Bentkus against alpha itself."""
     world = POPULATIONS["signed, 30 % flips"]()
-    honest = p_values.of_sums
+    honest = p_values.PValue.from_totals
 
-    def raw(name: str, total: np.ndarray, n: np.ndarray, alpha: float) -> np.ndarray:
+    def raw(self: p_values.PValue, total: np.ndarray, n: np.ndarray, alpha: float, squares: object) -> np.ndarray:
         drops = np.maximum(np.rint(2 * total - n), 0)  # back from (D + 1) / 2
-        return honest(name, drops, n, 2 * alpha - 1)
+        return honest(self, drops, n, 2 * alpha - 1)
 
-    monkeypatch.setattr(evidence.p_values, "of_sums", raw)
+    monkeypatch.setattr(p_values.PValue, "from_totals", raw)
     assert caught(measured(world, rf.ParetoTesting(), p_value="hoeffding-bentkus")) == ["pareto-testing"]
 
 
 def test_forgetting_the_condition_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit given "answered" tested on the mean of loss and answered over all examples."""
 
-    def forgetful(self: evidence.LimitTest, table: rf.LossTable, rows: np.ndarray, *aims: Any) -> np.ndarray:
+    def forgetful(self: evidence.LimitTest, table: rf.LossTable, rows: np.ndarray, *target_levels: Any) -> np.ndarray:
         return p_values.binomial(self.sums(table, rows).total, table.n_examples, self.alpha)
 
     monkeypatch.setattr(evidence.LimitTest, "p_values", forgetful)

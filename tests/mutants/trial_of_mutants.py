@@ -12,10 +12,16 @@ from tests.monte_carlo.suites import SUITES
 from tests.mutants import (
     cascades,
     doors,
+    failures,
     frontiers,
+    identity,
+    intake,
     limits,
+    logs,
     models,
+    monitoring,
     procedures,
+    sequential,
     statements,
     tables,
     targets,
@@ -25,6 +31,7 @@ from tests.support import simulation
 
 _PARTS = (
     procedures,
+    sequential,
     statements,
     limits,
     tables,
@@ -32,8 +39,13 @@ _PARTS = (
     targets,
     unlabelled,
     doors,
+    failures,
     frontiers,
+    identity,
     cascades,
+    intake,
+    logs,
+    monitoring,
 )
 MUTANTS = {mutant.name: mutant for part in _PARTS for mutant in part.MUTANTS}
 

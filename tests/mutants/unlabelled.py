@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from riskfront.losses.derived import unlabelled
-from riskfront.statistics import powered_betting
+from riskfront._data.derived import unlabelled_batches as unlabelled
+from riskfront.statistics import _prediction_powered_betting as powered_betting
 from tests.mutants.mutant import Mutant, everywhere, method
 
 
@@ -108,6 +108,6 @@ MUTANTS = [
     Mutant("unlabelled: slope of all examples", "unlabelled: proxy to both sides", slope_of_all_examples),
     Mutant("unlabelled: bounds not widened", "unlabelled: few examples", bounds_not_widened),
     Mutant("unlabelled: slope of the next example", "unlabelled: poor proxies", slope_of_the_next),
-    Mutant("unlabelled: batch means forgotten", "unlabelled: path and net", batch_means_forgotten),
+    Mutant("unlabelled: batch means forgotten", "unlabelled: path and fallback test", batch_means_forgotten),
     Mutant("unlabelled: groups forgotten", "unlabelled: in every group", groups_forgotten),
 ]

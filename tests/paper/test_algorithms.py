@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.evidence.evidence import Evidence
-from riskfront.losses.splits import permutation
-from riskfront.statistics.procedures import Bonferroni, FixedSequence
+from riskfront._data.splits import permutation
+from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.statistics._procedures import Bonferroni, FixedSequence
 from tests.support import reference as ref
 from tests.support.tables import random_table
 
@@ -91,7 +91,7 @@ def test_eq_constrained_opt_eps() -> None:
         opt = random_table(seed, n=120)
         evidence = Evidence(problem, opt)
         alphas = [test.alpha for test in evidence.tests]
-        epsilons = np.unique(np.concatenate([np.linspace(0, min(alphas), 4001), -evidence.excess() - 1e-9]))
+        epsilons = np.unique(np.concatenate([np.linspace(0, min(alphas), 4001), -evidence.margin() - 1e-9]))
         epsilons = [float(e) for e in epsilons if 0 <= e <= min(alphas)]
         cost = evidence.objectives()[:, 0]
         expected = ref.constrained_path(evidence.risks().tolist(), cost.tolist(), alphas, epsilons)
@@ -106,7 +106,7 @@ def test_eq_constrained_opt_eps_all() -> None:
         opt = random_table(seed, n=150)
         front = rf.ParetoTesting.as_in_the_paper(prune=False).plan(opt, EXACT).rows.tolist()
         path = rf.ConstrainedPath().plan(opt, EXACT).rows.tolist()
-        below = [row for row in front if Evidence(EXACT, opt).excess()[row] < 0]
+        below = [row for row in front if Evidence(EXACT, opt).margin()[row] < 0]
         assert path == below
         key = {
             tuple(point)

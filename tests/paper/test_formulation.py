@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.evidence.evidence import Evidence
-from riskfront.statistics import fronts
+from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.statistics import _fronts as fronts
 from tests.support import reference as ref
 from tests.support.tables import random_table
 
@@ -19,7 +19,7 @@ PROBLEM = rf.Problem(
 )
 
 
-def badness(table: rf.LossTable) -> list[np.ndarray]:
+def normalised_loss(table: rf.LossTable) -> list[np.ndarray]:
     """q_1 and q_2: error, and not answered."""
     return [table.losses("error"), ~table.losses("answered")]
 
@@ -28,7 +28,10 @@ def p_values(table: rf.LossTable) -> list[float]:
     """max_i p(Q_i; alpha_i, m) for each setting, by plain loops."""
     m = table.n_examples
     return [
-        max(ref.hoeffding_bentkus(int(q[row].sum()), m, alpha) for q, alpha in zip(badness(table), ALPHAS, strict=True))
+        max(
+            ref.hoeffding_bentkus(int(q[row].sum()), m, alpha)
+            for q, alpha in zip(normalised_loss(table), ALPHAS, strict=True)
+        )
         for row in range(table.n_configs)
     ]
 
@@ -36,7 +39,7 @@ def p_values(table: rf.LossTable) -> list[float]:
 def test_eq_delta_risk() -> None:
     """Eq. (delta_risk): a certificate's settings keep all limits at once with probability 1 - delta over the calibration data.
 
-    The population is the table, so the true risks are known; its rate over draws is measured in test_validity.py."""
+    The population is the table, so the true risks are known; its rate over draws is measured by the contract of methods."""
     table = random_table(n=2000)
     frame = rf.experiment.run(table, PROBLEM, methods=["pareto-testing"], trials=200, calibration=400)
     assert frame["any_violated"].mean() <= 0.1
@@ -51,7 +54,7 @@ def test_eq_max_p_value() -> None:
 def test_eq_constrained_opt() -> None:
     """Eq. (constrained_opt): min Q_{c+1} s.t. Q_i < alpha_i on the empirical data; strict, and without a guarantee."""
     table = random_table(n=200)
-    risks = np.stack([q.mean(axis=1) for q in badness(table)], axis=1)
+    risks = np.stack([q.mean(axis=1) for q in normalised_loss(table)], axis=1)
     best = ref.constrained_optimum(risks.tolist(), table.losses("cost").mean(axis=1).tolist(), ALPHAS)
     found = rf.calibrate(table, PROBLEM, method="alpha-constrained")
     assert found.config == table.config(best)
@@ -95,7 +98,7 @@ def test_algorithm_pareto_testing(seed: int, free: tuple[str, ...]) -> None:
 
     opt, testing = table.split(0.5, seed=seed)
     # OPTIMIZATION: front of all c + k empirical objectives, ordered by p_opt from low to high
-    risks = np.stack([q.mean(axis=1) for q in badness(opt)], axis=1)
+    risks = np.stack([q.mean(axis=1) for q in normalised_loss(opt)], axis=1)
     costs = np.stack([opt.losses(name).mean(axis=1) for name in free], axis=1)
     order = ref.pareto_testing_order(np.round(risks, 12).tolist(), np.round(costs, 12).tolist(), p_values(opt))
     # CALIBRATION: fixed sequence up to the first p >= delta, then the non-dominated on the free objectives

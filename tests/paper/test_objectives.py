@@ -7,7 +7,7 @@ import pytest
 
 import riskfront as rf
 from benchmarks.adaptive_classifier import HEADS, LAYERS, make_world
-from riskfront.evidence.evidence import Evidence
+from riskfront.methods._evidence.limit_tests import Evidence
 from tests.support import reference as ref
 from tests.support.tables import random_table
 
@@ -66,7 +66,7 @@ def test_worst_class_as_a_single_objective(name: str) -> None:
     evidence = Evidence(rf.Problem([limit], ["cost"]), table)
     sums = evidence.tests[0].sums(table, ALL)
     assert (sums.n == 300).all()
-    from riskfront.statistics.p_values import OF_SUMS
+    from tests.support.p_values import OF_SUMS
 
     np.testing.assert_allclose(evidence.combined(ALL), OF_SUMS[name](sums.total.max(axis=1), 300, 0.1), rtol=1e-12)
 

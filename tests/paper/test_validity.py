@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.calibration.decision import decide
-from riskfront.evidence.evidence import Evidence
-from riskfront.statistics import p_values as pv
+from riskfront._calibration.decision import decide
+from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.statistics import _p_values as pv
+from riskfront.testing._rates import too_many
 from tests.support import worlds
-from tests.support.checks import too_many
 from tests.support.tables import table_of
 
-DELTA, TRIALS = 0.1, 1000
+DELTA, TRIALS = 0.1, 400
 
 
 @pytest.mark.monte_carlo

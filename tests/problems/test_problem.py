@@ -1,6 +1,7 @@
 """Limits, objectives, problems: what they accept, refuse, parse and write down."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import riskfront as rf
@@ -51,7 +52,7 @@ def test_parse() -> None:
     both = rf.Limit("error", at_most=0.02, per="label", given="answered")
     assert rf.Limit.parse("error <= 0.02 per label given answered") == both
     assert rf.Limit.parse("q0.95(latency) <= 300") == rf.Limit("latency", at_most=300.0, quantile=0.95)
-    for text in ("error", "error < 0.05", "error <= x", "<= 0.05", "error <= 0.05 for label"):
+    for text in ("error", "error == 0.05", "error <= x", "<= 0.05", "error <= 0.05 for label"):
         with pytest.raises(InvalidInputError, match=r"must read like"):
             rf.Limit.parse(text)
 
@@ -139,3 +140,39 @@ def test_json_round_trip() -> None:
 def test_two_sides_of_one_loss_have_different_columns() -> None:
     problem = rf.Problem([rf.Limit("size", at_most=0.9), rf.Limit("size", at_least=0.1)], ["cost"])
     assert problem.limit_names == ["size (at most)", "size (at least)"]
+
+
+def test_everyday_spelling() -> None:
+    assert rf.Limit.parse("error < 0.05") == rf.Limit("error", at_most=0.05)
+    assert rf.Limit.parse("accuracy > 95%") == rf.Limit("accuracy", at_least=0.95)
+    both = rf.Problem("error <= 5 % and error <= 0.15 per label", minimize="cost")
+    assert both.limits == (rf.Limit("error", at_most=0.05), rf.Limit("error", at_most=0.15, per="label"))
+    # "and" inside a name is no join
+    assert rf.Problem("bread and butter <= 0.1", minimize="cost").limits[0].loss == "bread and butter"
+    with pytest.raises(InvalidInputError, match="Give them as a list"):
+        rf.Limit.parse("error <= 0.1 and recall >= 0.9")
+
+
+def test_what_cannot_be_meant_is_said() -> None:
+    with pytest.raises(InvalidInputError, match="contradict"):
+        rf.Problem(["error <= 0.1", "error >= 0.2"], minimize="cost")
+    with pytest.warns(UserWarning, match=r"give delta=0\.1"):
+        rf.Problem("error <= 0.1", minimize="cost", delta=0.9)
+    table = rf.LossTable([{"k": 0}], {"error": [[0, 1]], "cost": [[1, 2]]})
+    with pytest.raises(InvalidInputError, match=r"Did you mean 5 %, which is 0\.05"):
+        rf.calibrate(table, rf.Problem("error <= 5", minimize="cost"))
+    with pytest.raises(InvalidInputError, match="problem must be a Problem"):
+        rf.calibrate(table, "error <= 0.1")
+    with pytest.raises(InvalidInputError, match="losses must be a dictionary"):
+        rf.LossTable([{"k": 0}], pd.DataFrame({"error": [0, 1]}))
+    with pytest.raises(InvalidInputError, match="draws a certificate"):
+        rf.plots.plot_tradeoff(table)
+
+
+def test_words_that_were_typed_come_back() -> None:
+    said = rf.Limit("true_positive", given="positive", at_least=0.9, said="recall")
+    assert (str(said), said.name) == ("recall >= 0.9", "recall")
+    problem = rf.Problem([said], maximize=[rf.Objective("true_positive", given="predicted_positive", said="precision")])
+    again = rf.Problem.from_dict(problem.to_dict())
+    assert again == problem
+    assert again.objectives[0].name == "precision"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from riskfront.reporting import chart_views
-from riskfront.reporting.certificate_charts import CERTIFIED, CHOSEN, EXPLORED, Measure, TradeOff
+from riskfront._reporting import chart_views
+from riskfront._reporting.certificate_charts import CERTIFIED, CHOSEN, EXPLORED, Measure, TradeOff
 
 
 def cloud(values: list[float], status: list[int], limit: float | None = None) -> TradeOff:

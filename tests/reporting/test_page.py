@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.certificates.looks import Look
-from riskfront.reporting import certificate_charts, page_values, sentences
-from riskfront.reporting.page import report_html, write_report
-from riskfront.reporting.python_command import python_command
+from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet
+from riskfront._reporting import certificate_charts, page_values, sentences
+from riskfront._reporting.page import report_html, write_report
+from riskfront._reporting.python_command import python_command
 from tests.support import certificates
 from tests.support.certificates import certificate
 
@@ -193,7 +193,7 @@ def test_the_confidence_speaks_of_runs() -> None:
 
 def test_numbers_next_to_a_limit_say_what_they_are(pages: dict[str, str]) -> None:
     assert (
-        "What holds on new examples is the limit itself, for all certified settings together."
+        "What holds on new examples is the limit, not the measured value, for all certified settings together."
         in page(pages, "two").text
     )
     picked = page(pages, "unguaranteed").text
@@ -203,22 +203,24 @@ def test_numbers_next_to_a_limit_say_what_they_are(pages: dict[str, str]) -> Non
 
 
 def test_earlier_looks_at_the_same_examples_are_said(pages: dict[str, str]) -> None:
-    asked = [Look(str(index), f"error <= 0.0{index}; pareto-testing, seed {index}", 0.1) for index in range(1, 6)]
+    asked = [
+        UseOfTestSet(str(index), f"error <= 0.0{index}; pareto-testing, seed {index}", 0.1) for index in range(1, 6)
+    ]
     of = replace(certificate("one"), earlier_looks=tuple(asked))
     (said,) = sentences.earlier_looks(of)
     assert said == (
-        "The same examples have answered 5 other questions before: (1) error <= 0.01; pareto-testing, seed 1; "
+        "The same examples were used for 5 other questions before: (1) error <= 0.01; pareto-testing, seed 1; "
         "(2) error <= 0.02; pareto-testing, seed 2; (3) error <= 0.03; pareto-testing, seed 3; and 2 more, listed in the "
-        "certificate. The confidence speaks of one question that was fixed beforehand; choosing among the "
-        "answers is not covered."
+        "certificate. The confidence counts them: their deltas and that of this answer add up."
     )
     assert said in Page(report_html(of)).text
-    counted = replace(of, earlier_looks=(replace(asked[0], counts=True),))
-    (said,) = sentences.earlier_looks(counted)
-    assert said == (
-        "The same examples have answered 1 other question before: (1) error <= 0.01; pareto-testing, seed 1. "
-        "The confidence counts them: their deltas and that of this answer add up."
+    assert sentences.how_made(of)["Confidence"] == (
+        "40 % (delta = 0.1, and those of 5 earlier uses of the testing examples)"
     )
+    used_up = of.after([replace(use, delta=0.3) for use in asked])
+    text = Page(report_html(used_up)).text
+    assert "no confidence is left" in text
+    assert "✓ Certified" not in text
     assert sentences.earlier_looks(replace(of, earlier_looks=())) == []
     assert sentences.earlier_looks(replace(certificate("unguaranteed"), earlier_looks=tuple(asked))) == []
 
@@ -329,7 +331,7 @@ def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_importing_loads_no_charts() -> None:
     heavy = ("altair", "vl_convert", "matplotlib")
-    code = f"import riskfront, riskfront.reporting.page, riskfront.plots, sys; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import riskfront, riskfront._reporting.page, riskfront.plots, sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

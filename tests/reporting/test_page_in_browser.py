@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront.reporting import certificate_charts, sentences
-from riskfront.reporting.page import report_html
+from riskfront._reporting import certificate_charts, sentences
+from riskfront._reporting.page import report_html
 from tests.support import certificates
 from tests.support.browser import Browser, browser
 from tests.support.certificates import certificate

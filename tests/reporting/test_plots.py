@@ -13,7 +13,7 @@ import pytest
 
 import riskfront as rf
 from riskfront import plots
-from riskfront.reporting import certificate_charts
+from riskfront._reporting import certificate_charts
 from tests.support import certificates
 from tests.support.certificates import certificate
 

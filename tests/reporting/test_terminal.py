@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import riskfront as rf
-from riskfront.reporting import terminal
+from riskfront._reporting import terminal
 from tests.support.certificates import certificate, table
 
 FRAME = pd.DataFrame(
@@ -80,7 +80,9 @@ def test_a_certificate_shows_measured_values_and_no_bound() -> None:
     worst = of.measured[of.measured["group"].notna()].sort_values("p_value").iloc[-1]
     assert re.search(rf"error per label <= 0\.15 \(nearest: +{worst['measured']:.4g} +{worst['examples']}", text)
     assert f"{worst['group']})" in text
-    assert "What holds on new examples is the limit itself, for all certified settings together." in text
+    assert (
+        "What holds on new examples is the limit, not the measured value, for all certified settings together." in text
+    )
     counts = rf"{int(of.path['certified'].sum())} of {len(of.path)} tested settings certified by pareto-testing"
     assert f"{counts}; {of.n_opt:,} planning examples, {of.n_test:,} testing examples" in text
 

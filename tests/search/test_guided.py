@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from riskfront._problems.spaces.space import Choice, Float, Int, Space
 from riskfront.search import LimitTarget, make_search
-from riskfront.search.guided.candidates import Candidates
-from riskfront.search.guided.improvement import draw_levels, log_improvement, log_odds, thresholds
-from riskfront.search.guided.surrogate import Surrogate
-from riskfront.spaces.space import Choice, Float, Int, Space
+from riskfront.search._guided.candidates import Candidates
+from riskfront.search._guided.improvement import draw_levels, log_improvement, log_odds, thresholds
+from riskfront.search._guided.surrogate import Surrogate
 
 TARGET = LimitTarget("error", 0.05, n_opt=1500, n_test=3500)
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from riskfront._problems.spaces.space import Float, Space
 from riskfront.errors import InvalidInputError
 from riskfront.search import LimitTarget, make_search
-from riskfront.spaces.space import Float, Space
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from riskfront._problems.spaces.space import Choice, Float, Int, Space, config_id
 from riskfront.errors import InvalidInputError, MissingExtraError, StoreError
 from riskfront.search import STRATEGIES, GridSearch, LimitTarget, OptunaSearch, RandomSearch, Remembering, make_search
-from riskfront.spaces.space import Choice, Float, Int, Space, config_id
 
 SPACE = Space(x=Float(0, 1), n=Int(1, 3), m=Choice(["a", "b"]))
 OBJECTIVES = ["error", "cost"]
@@ -79,7 +79,7 @@ def test_grids_are_asked_in_the_order_they_always_were():
 
 def test_grids_are_the_same_in_every_process():
     code = (
-        "from riskfront.search import make_search; from riskfront.spaces.space import *\n"
+        "from riskfront.search import make_search; from riskfront._problems.spaces.space import *\n"
         "print(make_search('grid', Space(head=Int(0, 17), token=Int(0, 19), exit=Int(0, 17)), ['e'], budget=25).ask(25))"
     )
     found = {
@@ -130,7 +130,7 @@ def test_settings_that_a_killed_process_was_busy_with_are_asked_again(tmp_path, 
     tell(killed, done)
     lost = killed.ask(2)
     clock = [1000.0]
-    monkeypatch.setattr("riskfront.search.optuna.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("riskfront.search._optuna_search.time.monotonic", lambda: clock[0])
     later = make_search("optuna", SPACE, OBJECTIVES, **options)
     for wait in (0.0, 9.0):  # for all it knows the other process is still at work
         clock[0] += wait
@@ -194,7 +194,7 @@ def test_a_database_that_another_process_is_just_preparing_is_tried_again(monkey
         return create(**options)
 
     monkeypatch.setattr(optuna, "create_study", busy)
-    monkeypatch.setattr("riskfront.search.optuna.time.sleep", lambda _: None)
+    monkeypatch.setattr("riskfront.search._optuna_search.time.sleep", lambda _: None)
     assert make_search("optuna", SPACE, OBJECTIVES, sampler="tpe").ask()
     failures += [IntegrityError("CREATE TYPE", None, Exception("broken"))] * 3
     with pytest.raises(StoreError, match="must be in a database that can be opened; got broken"):
@@ -219,7 +219,7 @@ def test_an_optuna_sampler_of_your_own():
 
 @pytest.mark.parametrize(
     ("strategy", "package", "extra"),
-    [("optuna", "optuna", "search"), ("optuna", "torch", "search"), ("parego", "smac", "parego")],
+    [("optuna", "optuna", "search"), ("parego", "smac", "parego")],
 )
 def test_a_missing_package_names_its_extra(monkeypatch, strategy, package, extra):
     real = builtins.__import__
@@ -230,9 +230,8 @@ def test_a_missing_package_names_its_extra(monkeypatch, strategy, package, extra
         return real(name, *arguments, **keywords)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    options = {"sampler": "gp"} if strategy == "optuna" else {}
     with pytest.raises(MissingExtraError, match=rf"{package}.*riskfront\[{extra}\]"):
-        make_search(strategy, SPACE, OBJECTIVES, **options)
+        make_search(strategy, SPACE, OBJECTIVES)
 
 
 def test_importing_the_strategies_loads_no_optional_library():
@@ -240,61 +239,6 @@ def test_importing_the_strategies_loads_no_optional_library():
     code = f"import sys, riskfront.search; print([m for m in {optional} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize("dimension", [Int(-(10**9), 2**40), Int(1, 2**53, log=True)])
-def test_the_gp_sampler_takes_very_many_whole_numbers_for_a_real_one(dimension):
-    pytest.importorskip("torch")
-    search = make_search("optuna", Space(n=dimension, k=Int(1, 5)), OBJECTIVES, n_startup=4, sampler="gp")
-    asked = []
-    for _ in range(6):
-        (config,) = search.ask()
-        asked.append(config)
-        search.tell(config, {"error": dimension.to_unit(config["n"]), "cost": config["k"]})
-    assert all(type(config["n"]) is int for config in asked)
-    assert len(search.ask(2)) == 2, "settings still running are known to the model"
-
-
-class Lattice:
-    """A bump on a lattice of the unit cube, as Optuna shows an acquisition function to its samplers."""
-
-    dim = 3
-    continuous_indices = ()
-
-    def __init__(self):
-        self.search_space = self
-        self.lines = [np.linspace(0.05, 0.95, n) for n in (10, 18, 20)]
-        self.goal = np.array([self.lines[0][7], self.lines[1][2], self.lines[2][11]])
-        self.calls = 0
-
-    def get_choices_of_discrete_params(self):
-        return self.lines
-
-    def sample_normalized_params(self, n, rng):
-        return np.column_stack([rng.choice(line, size=n) for line in self.lines])
-
-    def eval_acqf_no_grad(self, points):
-        self.calls += 1
-        return -((points - self.goal) ** 2).sum(axis=1)
-
-
-def test_the_gp_sampler_looks_along_whole_lines_of_a_lattice(monkeypatch):
-    pytest.importorskip("torch")
-    from optuna.samplers import GPSampler
-
-    from riskfront.search.gp_sampler import LatticeGPSampler
-
-    sampler = LatticeGPSampler(seed=0)
-    bump = Lattice()
-    start = np.array([[line[0] for line in bump.lines]])
-    assert sampler._optimize_acqf(bump, start) == pytest.approx(bump.goal)
-    assert sampler._optimize_acqf(Lattice(), None) == pytest.approx(bump.goal)
-    assert bump.calls < 10, "points must be looked at together"
-    assert hasattr(GPSampler, "_optimize_acqf"), "Optuna must still call what is overridden"
-    assert hasattr(GPSampler(seed=0), "_n_qmc_samples_ehvi")
-    monkeypatch.setattr(GPSampler, "_optimize_acqf", lambda *_: np.zeros(3))
-    bump.continuous_indices = (1,)
-    assert sampler._optimize_acqf(bump, None) == pytest.approx(0)
 
 
 def test_every_search_with_a_storage_has_an_owner_and_a_memory() -> None:

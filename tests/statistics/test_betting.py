@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.evidence.evidence import Evidence
-from riskfront.statistics import fixed_stakes, graphs
-from riskfront.statistics import p_values as pv
-from riskfront.statistics.procedures import Bonferroni, FixedSequence, Graphical, Holm, aims
+from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.statistics import _graphs as graphs
+from riskfront.statistics import _p_values as pv
+from riskfront.statistics._procedures import Bonferroni, FixedSequence, Graphical, Holm, target_levels
+from riskfront.testing._rates import too_many
 from tests.support import reference as ref
-from tests.support.checks import too_many
 
 
 def drops(rng: np.random.Generator, rows: int, n: int, flips: float, mean: float) -> np.ndarray:
@@ -101,10 +101,10 @@ def test_a_stake_that_sees_its_own_loss_is_caught(name: str) -> None:
 
 
 def test_aims_are_known_before_the_data() -> None:
-    assert aims(FixedSequence(), 3, 0.1).tolist() == [0.1] * 3
-    assert aims(Bonferroni(), 4, 0.1).tolist() == [0.025] * 4
-    assert aims(Holm(), 4, 0.1).tolist() == [0.025] * 4
-    chain = aims(Graphical(graphs.hamming((2, 2))), 4, 0.1)
+    assert target_levels(FixedSequence(), 3, 0.1).tolist() == [0.1] * 3
+    assert target_levels(Bonferroni(), 4, 0.1).tolist() == [0.025] * 4
+    assert target_levels(Holm(), 4, 0.1).tolist() == [0.025] * 4
+    chain = target_levels(Graphical(graphs.hamming((2, 2))), 4, 0.1)
     np.testing.assert_allclose(chain, [0.1, 0.05, 0.05, 0.1])
 
 
@@ -123,6 +123,7 @@ def test_what_measures_above_its_limit_is_never_certified() -> None:
     assert evidence.tests[0].upper_bounds(evidence.table, np.array([0]), np.array([0.1]))[0, 0] >= row.mean()
 
 
+@pytest.mark.filterwarnings("ignore:.*delta")  # so large a delta is warned of
 @pytest.mark.parametrize("p_value", ["binomial", "hoeffding-bentkus", "betting"])
 def test_at_large_levels_too(p_value: str) -> None:
     """delta = .7: a binomial p-value below it may well measure above its limit."""
@@ -141,17 +142,11 @@ def test_upper_bounds_cover_and_stay_above_what_was_measured() -> None:
     assert bounds.mean() < 0.15
 
 
-def test_old_problems_keep_their_stakes() -> None:
-    """A problem that was written down before stakes had a target says nothing of them, and means the fixed ones."""
+def test_both_forms_of_betting_are_asked_for_by_name() -> None:
     losses = np.random.default_rng(9).beta(1, 12, (3, 200))
-    new = rf.Problem([rf.Limit("loss", at_most=0.1)], ["cost"])
-    written = new.to_dict()
-    assert rf.Problem.from_dict(written) == new
-    del written["stakes"]
-    old = rf.Problem.from_dict(written)
-    assert old.stakes == "fixed"
-    np.testing.assert_array_equal(
-        Evidence(old, table(losses)).combined(np.arange(3)), fixed_stakes.betting_fixed(losses, 0.1, 0.1)
-    )
-    np.testing.assert_array_equal(Evidence(new, table(losses)).combined(np.arange(3)), pv.betting(losses, 0.1, 0.1))
-    assert old.at(0.2).stakes == old.using("betting").stakes == "fixed"
+    low = losses[losses.mean(axis=1) < 0.1]
+    for name, function in (("betting", pv.betting), ("betting-fixed", pv.betting_fixed)):
+        problem = rf.Problem([rf.Limit("loss", at_most=0.1, p_value=name)], ["cost"])
+        assert rf.Problem.from_dict(problem.to_dict()) == problem
+        found = Evidence(problem, table(low)).combined(np.arange(len(low)))
+        np.testing.assert_array_equal(found, function(low, 0.1, 0.1))

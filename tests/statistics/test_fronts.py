@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from riskfront.errors import InvalidInputError
-from riskfront.statistics import fronts
+from riskfront.statistics import _fronts as fronts
 from tests.support import reference as ref
 
 

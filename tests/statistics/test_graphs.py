@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from riskfront.errors import InvalidInputError
-from riskfront.statistics import graphs
-from riskfront.statistics.graphs import Graph
-from riskfront.statistics.procedures import Graphical
+from riskfront.statistics import _graphs as graphs
+from riskfront.statistics._graphs import Graph
+from riskfront.statistics._procedures import Graphical
 from tests.support import reference as ref
 
 

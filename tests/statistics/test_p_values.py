@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from riskfront.statistics import p_values as pv
+from riskfront.statistics import _p_values as pv
 from tests.support import reference as ref
+from tests.support.p_values import OF_SUMS
 
 SUMS = [
     (k, n, alpha)
@@ -20,7 +21,7 @@ SUMS = [
 @pytest.mark.parametrize("name", ["hoeffding", "hoeffding-simple", "bentkus", "hoeffding-bentkus", "binomial"])
 def test_of_sums_as_the_oracle(name: str) -> None:
     oracle = getattr(ref, name.replace("-", "_"))
-    ours = [float(pv.OF_SUMS[name](*case)) for case in SUMS]
+    ours = [float(OF_SUMS[name](*case)) for case in SUMS]
     np.testing.assert_allclose(ours, [oracle(*case) for case in SUMS], rtol=1e-9)
 
 
@@ -28,7 +29,7 @@ def test_of_sums_as_the_oracle(name: str) -> None:
 def test_of_sums_that_are_not_whole(name: str) -> None:
     oracle = getattr(ref, name.replace("-", "_"))
     for total in (0.25, 1.5, 3.999, 4.001, 9.5):
-        assert float(pv.OF_SUMS[name](total, 60, 0.2)) == pytest.approx(oracle(total, 60, 0.2), rel=1e-9)
+        assert float(OF_SUMS[name](total, 60, 0.2)) == pytest.approx(oracle(total, 60, 0.2), rel=1e-9)
 
 
 def test_binomial_as_scipy_deep_in_the_tail() -> None:
@@ -40,15 +41,15 @@ def test_binomial_as_scipy_deep_in_the_tail() -> None:
 
 def test_sums_broadcast() -> None:
     totals, alphas = np.arange(5)[:, None], np.array([0.1, 0.2, 0.5])
-    for function in pv.OF_SUMS.values():
+    for function in OF_SUMS.values():
         table = function(totals, 30, alphas)
         assert table.shape == (5, 3)
         assert table[3, 1] == function(3, 30, 0.2)
 
 
-@pytest.mark.parametrize("name", pv.OF_SUMS)
+@pytest.mark.parametrize("name", OF_SUMS)
 def test_edges(name: str) -> None:
-    function = pv.OF_SUMS[name]
+    function = OF_SUMS[name]
     assert float(function(0, 0, 0.1)) == 1  # nothing seen
     assert float(function(30, 30, 0.1)) == 1  # nothing right
     assert 0 < float(function(0, 30, 0.1)) < 1
@@ -63,11 +64,13 @@ def test_perfect_record_is_worth_all_its_evidence() -> None:
 
 def test_look_up_is_the_function() -> None:
     totals = np.array([[0, 5], [17, 200]])
-    for name, function in pv.OF_SUMS.items():
-        np.testing.assert_array_equal(pv.of_sums(name, totals, np.array([[200, 200]]), 0.1), function(totals, 200, 0.1))
-        mixed = pv.of_sums(name, totals, np.array([[200, 300]]), 0.1)
+    for name, function in OF_SUMS.items():
+        np.testing.assert_array_equal(
+            pv.P_VALUES[name].from_totals(totals, np.array([[200, 200]]), 0.1), function(totals, 200, 0.1)
+        )
+        mixed = pv.P_VALUES[name].from_totals(totals, np.array([[200, 300]]), 0.1)
         np.testing.assert_array_equal(mixed, function(totals, [200, 300], 0.1))
-        floats = pv.of_sums(name, totals / 2, np.array([[200, 200]]), 0.1)
+        floats = pv.P_VALUES[name].from_totals(totals / 2, np.array([[200, 200]]), 0.1)
         np.testing.assert_array_equal(floats, function(totals / 2, 200, 0.1))
 
 
@@ -100,8 +103,8 @@ def test_betting_on_selected_losses_is_betting_without_the_others() -> None:
 def test_betting_in_blocks_is_betting_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     losses = np.random.default_rng(3).beta(1, 12, (23, 50))
     whole = pv.betting(losses, 0.1, 0.1, losses < 0.2)
-    monkeypatch.setattr("riskfront.statistics.betting._ROWS", 7)
-    monkeypatch.setattr("riskfront.statistics.betting._STEPS", 13)
+    monkeypatch.setattr("riskfront.statistics._betting._ROWS", 7)
+    monkeypatch.setattr("riskfront.statistics._betting._STEPS", 13)
     # where a row stands in a block decides how its logarithm is computed, to the last digit
     np.testing.assert_allclose(pv.betting(losses, 0.1, 0.1, losses < 0.2), whole, rtol=1e-12)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from riskfront.statistics import graphs
-from riskfront.statistics.procedures import Bonferroni, FixedSequence, Graphical, Holm, Uncorrected
+from riskfront.statistics import _graphs as graphs
+from riskfront.statistics._procedures import Bonferroni, FixedSequence, Graphical, Holm, Uncorrected
 from tests.support import reference as ref
 
 RNG = np.random.default_rng(0)

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from riskfront.statistics.betting import betting
-from riskfront.statistics.sample_for_bets import examples_to_win
+from riskfront.statistics._betting import betting
+from riskfront.statistics._sample_for_bets import examples_to_win
 
 
 def p_value(sequence: np.ndarray, n: int, alpha: float, level: float) -> float:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from riskfront.statistics import p_values
-from riskfront.statistics.sample_size import examples_for, fewest, power
+from riskfront.statistics import _p_values as p_values
+from riskfront.statistics._sample_size import examples_for, fewest, power
 
 LEVEL = 0.1
 

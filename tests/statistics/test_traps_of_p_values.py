@@ -7,10 +7,11 @@ import pytest
 from scipy import stats
 
 import riskfront as rf
-from riskfront.evidence.evidence import Evidence
-from riskfront.statistics import p_values as pv
+from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.statistics import _p_values as pv
+from riskfront.testing._rates import too_many
 from tests.support import worlds
-from tests.support.checks import too_many
+from tests.support.p_values import OF_SUMS
 from tests.support.tables import table_of
 from tests.validity.broken import kelly
 
@@ -96,8 +97,8 @@ def test_normal_approximation_as_default() -> None:
     with np.errstate(divide="ignore"):
         mutant = stats.norm.cdf((losses.mean() - 0.1) / (losses.std() / np.sqrt(3)))
     assert mutant == 0
-    for name in pv.OF_SUMS:
-        assert float(pv.OF_SUMS[name](0, 3, 0.1)) > 0.7
+    for name in OF_SUMS:
+        assert float(OF_SUMS[name](0, 3, 0.1)) > 0.7
     assert pv.betting(losses[None, :], 0.1, 0.1)[0] > 0.7
 
 
@@ -117,7 +118,7 @@ def test_ceil_of_n_times_the_mean() -> None:
         table = rf.LossTable([{"k": k} for k in range(n + 1)], {"loss": losses, "cost": np.ones((n + 1, n))})
         for name in ("binomial", "hoeffding-bentkus"):
             below = np.arange(int(0.1 * n) + 1)  # what measures above its limit has p-value 1
-            np.testing.assert_array_equal(ours(table, 0.1, name)[below], pv.OF_SUMS[name](below, n, 0.1))
+            np.testing.assert_array_equal(ours(table, 0.1, name)[below], OF_SUMS[name](below, n, 0.1))
 
 
 def test_hoeffding_part_lost_at_mean_zero() -> None:

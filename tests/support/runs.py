@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from riskfront.logs.runs import Runs
+from riskfront._data.logs.runs import Runs
 
 
 def simulated_runs(seed: int = 0, n: int = 400, models: int = 3, **extra: np.ndarray) -> Runs:

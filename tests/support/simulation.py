@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from tests.support.checks import too_many
+from riskfront.testing._rates import too_many
 
 LEVEL = 1e-6
 LOOKS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
@@ -49,17 +49,17 @@ def one_by_one(miss: Callable[[int], bool]) -> Callable[[range], int]:
     return lambda numbers: sum(bool(miss(number)) for number in numbers)
 
 
-def run(suite: Suite, share: float = 1.0, first: int = 0) -> Outcome:
+def run(suite: Suite, share: float = 1.0, first: int = 0, level: float = LEVEL) -> Outcome:
     """The suite, or a share of its trials; it ends early when it is clear that there are too many misses.
 
-    ``first``: the number of the first trial; another one makes other data.
+    ``first``: the number of the first trial; another one makes other data. ``level``: how likely a correct library fails.
     """
     trials = max(1, round(share * suite.trials))
     misses = done = 0
     for look in LOOKS:
         upto = max(1, round(look * trials))
         misses, done = misses + suite.misses(range(first + done, first + upto)), upto
-        if too_many(misses, done, suite.delta, LEVEL / len(LOOKS)):
+        if too_many(misses, done, suite.delta, level / len(LOOKS)):
             return Outcome(misses, done, caught=True)
     return Outcome(misses, done, caught=False)
 

@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 
 import riskfront as rf
+from riskfront.testing._populations import grid_configs
 from tests.support.worlds import HardWorld
-
-
-def grid_configs(shape: tuple[int, ...]) -> list[dict[str, int]]:
-    """Settings of a full grid in C order; axes a, b, c, ..."""
-    names = "abcdefgh"
-    cells = np.indices(shape).reshape(len(shape), -1).T
-    return [{names[axis]: int(value) for axis, value in enumerate(cell)} for cell in cells]
 
 
 def random_table(seed: int = 0, shape: tuple[int, ...] = (4, 5), n: int = 300, **kinds: Any) -> rf.LossTable:

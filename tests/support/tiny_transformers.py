@@ -9,8 +9,10 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
-from riskfront.transformers import FineTuning, Tokens, fine_tune, tokenize
-from riskfront.transformers.backbones.backbone import name_classes, quiet
+from riskfront.transformers import FineTuning
+from riskfront.transformers._backbones.backbone import name_classes, quiet
+from riskfront.transformers._data.tokens import Tokens, tokenize
+from riskfront.transformers._learning.fine_tuning import fine_tune
 
 SIGNALS = ("blue", "green", "red")  # also the names of the classes
 NOISE = tuple(f"noise{i}" for i in range(40))

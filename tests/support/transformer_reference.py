@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from riskfront.transformers import Network, Setting, Tokens
+from riskfront.transformers._data.tokens import Tokens
+from riskfront.transformers._pruning.network import Network
+from riskfront.transformers._pruning.setting import Setting
 
 
 @dataclass

@@ -7,18 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from riskfront.transformers import (
-    Backbone,
-    HeadTraining,
-    Layout,
-    Network,
-    PruningTrace,
-    Tokens,
-    head_importance,
-    load_classifier,
-    train_exit_heads,
-    train_token_predictors,
-)
+from riskfront.transformers import HeadTraining, PruningTrace
+from riskfront.transformers._backbones.backbone import Backbone, load_classifier
+from riskfront.transformers._data.tokens import Tokens
+from riskfront.transformers._exits.layout import Layout
+from riskfront.transformers._learning.head_training import train_exit_heads, train_token_predictors
+from riskfront.transformers._learning.importance import head_importance
+from riskfront.transformers._pruning.network import Network
 from tests.support import tiny_transformers as tiny
 
 torch.set_num_threads(1)

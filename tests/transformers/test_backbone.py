@@ -17,7 +17,8 @@ from transformers import (
 )
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import Backbone, Tokens, load_classifier
+from riskfront.transformers._backbones.backbone import Backbone, load_classifier
+from riskfront.transformers._data.tokens import Tokens
 from tests.support import tiny_transformers as tiny
 from tests.support.transformer_reference import without_heads
 

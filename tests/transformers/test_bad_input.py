@@ -11,21 +11,13 @@ import transformers
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError, RiskfrontError, StoreError
-from riskfront.transformers import (
-    FineTuning,
-    HeadTraining,
-    Plan,
-    Training,
-    accelerate,
-    labelled_texts,
-    make_thresholds,
-    read_texts,
-    split_texts,
-)
-from riskfront.transformers.backbones.backbone import quiet
-from riskfront.transformers.learning import training
-from tests.cli.test_cli import riskfront
+from riskfront.transformers import FineTuning, HeadTraining, Plan, Training, accelerate
+from riskfront.transformers._backbones.backbone import quiet
+from riskfront.transformers._data.texts import labelled_texts, read_texts, split_texts
+from riskfront.transformers._learning import training
+from riskfront.transformers._pruning.thresholds import make_thresholds
 from tests.support import tiny_transformers as tiny
+from tests.support.command_line import riskfront
 
 FRAME = tiny.make_frame(60, 30)
 LIMIT = ["--limit", "error <= 0.2"]
@@ -188,7 +180,7 @@ def test_models_that_cannot_be_used(tmp_path: Path, classifier_folder: Path) -> 
         (["--limit", "error <= 0.1 given topic"], "topic"),
         (["--limit", "error <= 1.5"], "strictly between its bounds (0, 1); got 1.5"),
         (["--limit", "flops <= 1000"], "flops can be minimised but not limited"),
-        (["--limit", "error < 0.1"], "must read like"),
+        (["--limit", "error = 0.1"], "must read like"),
         ([*LIMIT, "--delta", "2"], "delta must lie in (0, 1)"),
         ([*LIMIT, "--method", "magic"], "no method 'magic'"),
         ([*LIMIT, "--method", "bonferroni"], "plans on opt examples"),
@@ -215,8 +207,12 @@ def test_options_that_cannot_be_used_are_said_before_anything_is_done(
 def test_texts_longer_than_the_model_are_said_in_a_sentence_and_cut(classifier_folder: Path, tmp_path: Path) -> None:
     long = FRAME.assign(text=FRAME["text"] + " noise1" * 60)
     parts = split_texts(long)
+    lines: list[str] = []
     with pytest.warns(UserWarning, match="texts are longer than 40 tokens; what is beyond is not read") as said:
-        found = training.train(classifier_folder, parts, tmp_path, Training(max_length=512), progress=False)
+        found = training.train(
+            classifier_folder, parts, tmp_path, Training(max_length=512), say=lines.append, progress=False
+        )
+    assert "the model reads at most 40 tokens; max_length is 512, and 40 are read" in lines
     assert found.max_length == 40, "what the model can read"
     counts = [len(parts.train), len(parts.validation)]
     assert [str(warning.message).split(" texts")[0] for warning in said] == [f"{n} of {n}" for n in counts]
@@ -242,7 +238,7 @@ def test_ways_to_train_that_cannot_be(make: Any) -> None:
 
 
 def test_thresholds_need_a_number(network: Any, data: Any) -> None:
-    with pytest.raises(InvalidInputError, match="n_head must be at least 1, the threshold 0; got 0"):
+    with pytest.raises(InvalidInputError, match="n_head must be at least 1, which prunes nothing; got 0"):
         make_thresholds(network, data[0], n_head=0)
 
 

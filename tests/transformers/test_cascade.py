@@ -14,23 +14,21 @@ from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
 from riskfront.transformers import (
     AdaptiveClassifier,
     CascadeClassifier,
-    CascadeSetting,
-    CascadeTrace,
     Grid,
     HeadTraining,
-    Network,
     Plan,
     PruningTrace,
     Rows,
-    Setting,
     Training,
     accelerate_cascade,
     pipeline,
 )
-from riskfront.transformers.cascade.trace import small_thresholds
-from riskfront.transformers.gain import Gain
-from tests.cli.test_cli import riskfront
+from riskfront.transformers._cascade.cascade_trace import CascadeSetting, CascadeTrace, small_thresholds
+from riskfront.transformers._gain import Gain
+from riskfront.transformers._pruning.network import Network
+from riskfront.transformers._pruning.setting import Setting
 from tests.support import tiny_transformers as tiny
+from tests.support.command_line import riskfront
 from tests.transformers.conftest import Data
 
 TEXTS = tiny.make_frame(200, 4)["text"].tolist()  # those of the fixture `data`
@@ -182,7 +180,7 @@ def test_from_two_encoders_to_a_certified_cascade(
     assert found.certificate
     assert set(found.certificate.config) == {"tau_head", "tau_token", "tau_small", "tau_layer"}
     loaded = CascadeClassifier.from_pretrained(tmp_path / "out")
-    fresh = tiny.make_frame(300, 24)
+    fresh = tiny.make_frame(3000, 24)
     right = (loaded.predict(fresh["text"].tolist()) == fresh["label"]).mean()
     full = (loaded.with_setting({}).predict(fresh["text"].tolist()) == fresh["label"]).mean()
     assert full > 0.9

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from riskfront.transformers import FineTuning, Training, fine_tune, train
-from riskfront.transformers.learning import checkpoint, fine_tuning
+from riskfront.transformers import FineTuning, Training
+from riskfront.transformers._learning import checkpoint, fine_tuning
+from riskfront.transformers._learning.fine_tuning import fine_tune
+from riskfront.transformers._learning.training import train
 from tests.support import tiny_transformers as tiny
 from tests.transformers.test_resume import HOW, parts
 
@@ -129,7 +131,7 @@ def test_everything_that_is_written_has_the_permissions_of_any_new_file(encoder_
 
 SLOW = """
 import sys, time
-from riskfront.transformers.learning import checkpoint, fine_tuning
+from riskfront.transformers._learning import checkpoint, fine_tuning
 checkpoint.SECONDS = 0.0
 loss, steps = fine_tuning._loss, []
 
@@ -141,7 +143,7 @@ def slow(*given):
     return loss(*given)
 
 fine_tuning._loss = slow
-from riskfront.cli import main
+from riskfront._cli import main
 main(sys.argv[1:])
 """
 

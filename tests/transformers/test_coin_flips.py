@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.cli.test_cli import riskfront
 from tests.support import tiny_transformers as tiny
+from tests.support.command_line import riskfront
 
 N = 240
 LIMIT = ["--limit", "error <= 0.4", "--minimize", "flops"]

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from riskfront.transformers import Network, PruningTrace
-from riskfront.transformers.learning.exit_report import ExitReport, report_exits
-from riskfront.transformers.learning.probes import probe_accuracy
+from riskfront.transformers import PruningTrace
+from riskfront.transformers._learning.exit_report import ExitReport, report_exits
+from riskfront.transformers._learning.probes import probe_accuracy
+from riskfront.transformers._pruning.network import Network
 
 
 def test_the_report_counts_right_answers_at_every_exit(

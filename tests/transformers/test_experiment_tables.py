@@ -11,10 +11,12 @@ import pytest
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import FineTuning, HeadTraining, Layout, Network, Plan, PruningTrace, Rows, Training
-from riskfront.transformers.exits.heads import ExitHeads
-from riskfront.transformers.experiment_tables import TablePlan, make_tables, rows_of
-from riskfront.transformers.pruning import trace as trace_module
+from riskfront.transformers import FineTuning, HeadTraining, Plan, PruningTrace, Rows, Training
+from riskfront.transformers._exits.heads import ExitHeads
+from riskfront.transformers._exits.layout import Layout
+from riskfront.transformers._experiment_tables import TablePlan, make_tables, rows_of
+from riskfront.transformers._pruning import pruning_trace as trace_module
+from riskfront.transformers._pruning.network import Network
 from tests.support import tiny_transformers as tiny
 
 HOW = TablePlan(

@@ -12,16 +12,17 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import Backbone, Layout, Tokens
-from riskfront.transformers.backbones import FAMILIES
-from riskfront.transformers.backbones import deberta as deberta_family
-from riskfront.transformers.backbones.backbone import Packed
-from riskfront.transformers.backbones.bert import Bert
-from riskfront.transformers.backbones.deberta import DebertaV2, DisentangledAttention, distance_rows
-from riskfront.transformers.backbones.layer import PlainAttention
-from riskfront.transformers.backbones.modernbert import ModernBert, RotaryAttention
-from riskfront.transformers.backbones.mpnet import DistanceAttention, MPNet
-from riskfront.transformers.pruning.cost import Sizes, embedding_flops, layer_flops
+from riskfront.transformers._backbones import FAMILIES
+from riskfront.transformers._backbones import deberta as deberta_family
+from riskfront.transformers._backbones.backbone import Backbone, Packed
+from riskfront.transformers._backbones.bert import Bert
+from riskfront.transformers._backbones.deberta import DebertaV2, DisentangledAttention, distance_rows
+from riskfront.transformers._backbones.layer import PlainAttention
+from riskfront.transformers._backbones.modernbert import ModernBert, RotaryAttention
+from riskfront.transformers._backbones.mpnet import DistanceAttention, MPNet
+from riskfront.transformers._data.tokens import Tokens
+from riskfront.transformers._exits.layout import Layout
+from riskfront.transformers._pruning.cost import Sizes, embedding_flops, layer_flops
 from tests.support.transformer_families import CASES, Case
 
 pytestmark = [

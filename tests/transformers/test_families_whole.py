@@ -8,22 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from riskfront.transformers import (
-    AdaptiveClassifier,
-    Backbone,
-    FineTuning,
-    HeadTraining,
-    Layout,
-    Network,
-    PruningTrace,
-    Setting,
-    Tokens,
-    fine_tune,
-    head_importance,
-    train_exit_heads,
-    train_token_predictors,
-)
-from riskfront.transformers.backbones.backbone import name_classes
+from riskfront.transformers import AdaptiveClassifier, FineTuning, HeadTraining, PruningTrace
+from riskfront.transformers._backbones.backbone import Backbone, name_classes
+from riskfront.transformers._data.tokens import Tokens
+from riskfront.transformers._exits.layout import Layout
+from riskfront.transformers._learning.fine_tuning import fine_tune
+from riskfront.transformers._learning.head_training import train_exit_heads, train_token_predictors
+from riskfront.transformers._learning.importance import head_importance
+from riskfront.transformers._pruning.network import Network
+from riskfront.transformers._pruning.setting import Setting
 from tests.support import tiny_transformers as tiny
 from tests.support.transformer_families import CASES
 

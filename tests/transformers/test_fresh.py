@@ -1,6 +1,7 @@
 """Nothing is calibrated on what was learnt: refused with a count, or left out and said wherever the result is read."""
 
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,14 @@ import pytest
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import AdaptiveClassifier, Plan, TextParts, accelerate, labelled_texts
-from riskfront.transformers.data.fresh import ELSEWHERE, fresh_texts
-from riskfront.transformers.data.learnt import FILE, Learnt
-from riskfront.transformers.folder import ENCODER
-from riskfront.transformers.learning import training
-from tests.cli.test_cli import Done, riskfront
+from riskfront.transformers import AdaptiveClassifier, Plan, accelerate
+from riskfront.transformers._data.fresh import ELSEWHERE, fresh_texts
+from riskfront.transformers._data.learnt import FILE, Learnt
+from riskfront.transformers._data.texts import TextParts, labelled_texts
+from riskfront.transformers._folder import ENCODER
+from riskfront.transformers._learning import training
 from tests.support import tiny_transformers as tiny
+from tests.support.command_line import Done, riskfront
 
 LIMIT = ["--limit", "accuracy_drop <= 0.2", "--minimize", "flops"]
 FEW = ["--head-thresholds", 1, "--token-thresholds", 1, "--exit-thresholds", 3]
@@ -103,8 +105,9 @@ def made(encoder_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-def certify(made: Path, data: str, *more: Any) -> Done:
-    return riskfront("transformers", "certify", made / "trained", "--data", made / data, *LIMIT, *FEW, *more)
+def certify(made: Path, data: str, *more: Any, folder: Path | None = None) -> Done:
+    model = made / "trained" if folder is None else folder
+    return riskfront("transformers", "certify", model, "--data", made / data, *LIMIT, *FEW, *more)
 
 
 def test_the_file_and_seed_of_training_are_fine_in_any_order(made: Path) -> None:
@@ -163,22 +166,30 @@ def test_rows_that_are_all_new_need_no_row_to_learn_from(made: Path) -> None:
     assert certificate.n_opt + certificate.n_test == 160, "a fifth lays out the thresholds"
 
 
-def test_folders_that_do_not_say_what_they_learnt_from(made: Path) -> None:
-    record = (made / "trained" / ENCODER / FILE).read_bytes()
-    try:
-        (made / "trained" / ENCODER / FILE).unlink()  # as an earlier version left it
-        refused = certify(made, "random.csv", "--seed", 3)
-        assert refused.returncode == 2
-        assert "--learnt-from" in refused.stderr
-        named = certify(made, "random.csv", "--seed", 3, "--learnt-from", made / "random.csv")
-        assert named.returncode == 2
-        assert "have a text that the model learnt from" in named.stderr
-        pd.read_csv(made / "random.csv").to_csv(made / "all.csv", index=False)
-        tiny.make_frame(400, 30).to_csv(made / "other.csv", index=False)
-        assert certify(made, "other.csv", "--learnt-from", made / "all.csv").returncode in (0, 1)
-        assert certify(made, "random.csv", "--seed", 3).returncode == 2, "what was named is remembered"
-    finally:
-        (made / "trained" / ENCODER / FILE).write_bytes(record)
+def test_a_record_of_what_was_learnt_that_is_gone_is_damage(made: Path, tmp_path: Path) -> None:
+    """Without it, texts that were learnt from could be certified on: riskfront wrote it, so riskfront misses it."""
+    folder = tmp_path / "trained"
+    shutil.copytree(made / "trained", folder, ignore=shutil.ignore_patterns("training"))
+    (folder / ENCODER / FILE).unlink()
+    refused = certify(made, "random.csv", "--seed", 3, folder=folder)
+    assert refused.returncode == 2
+    assert f"must be as they were written; '{FILE}' cannot be read" in plain(refused.stderr)
+
+
+def test_folders_that_do_not_say_what_they_learnt_from(made: Path, tmp_path: Path) -> None:
+    """A network that was put together elsewhere and saved: nothing is known, so nothing is certified before it is named."""
+    folder = tmp_path / "own"
+    replace(AdaptiveClassifier.from_pretrained(made / "trained"), learnt=None, certificate=None).save_pretrained(folder)
+    refused = certify(made, "random.csv", "--seed", 3, folder=folder)
+    assert refused.returncode == 2
+    assert "--learnt-from" in refused.stderr
+    named = certify(made, "random.csv", "--seed", 3, "--learnt-from", made / "random.csv", folder=folder)
+    assert named.returncode == 2
+    assert "have a text that the model learnt from" in named.stderr
+    pd.read_csv(made / "random.csv").to_csv(made / "all.csv", index=False)
+    tiny.make_frame(400, 30).to_csv(made / "other.csv", index=False)
+    assert certify(made, "other.csv", "--learnt-from", made / "all.csv", folder=folder).returncode in (0, 1)
+    assert certify(made, "random.csv", "--seed", 3, folder=folder).returncode == 2, "what was named is remembered"
 
 
 def test_weights_that_changed_since_are_those_of_another_model(made: Path, tmp_path: Path) -> None:
@@ -198,6 +209,7 @@ def test_a_classifier_from_elsewhere_is_said_and_can_be_declared(
     done = riskfront(*command, "--out", tmp_path / "out")
     assert (done.returncode, done.stderr) == (0, "")
     assert plain(ELSEWHERE) in plain(done.stdout)
+    assert "--learnt-from" in ELSEWHERE
     assert json.loads((tmp_path / "out" / "certificate.json").read_text())["notes"] == [ELSEWHERE]
     tiny.make_frame(1500, 1).to_csv(tmp_path / "earlier.csv", index=False)
     named = riskfront(*command, "--out", tmp_path / "named", "--learnt-from", tmp_path / "earlier.csv")

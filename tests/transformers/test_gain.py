@@ -4,19 +4,22 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.transformers import AdaptiveClassifier, Network, PruningTrace
-from riskfront.transformers.gain import Gain, measure_gain
+from riskfront.transformers import AdaptiveClassifier, PruningTrace
+from riskfront.transformers._gain import Gain, measure_gain
+from riskfront.transformers._pruning.network import Network
 from tests.support import tiny_transformers as tiny
 
 
 def test_one_sentence() -> None:
     problem = rf.Problem(["accuracy_drop <= 0.05"], minimize="flops")
     assert Gain(2.912, 3.31, 0.8871, 0.8684).sentence(problem) == (
-        "x2.91 fewer operations, x3.31 faster here, accuracy .887 to .868, at most .050 lost with 90 % confidence."
+        "x2.91 fewer operations, x3.31 faster here in batches of 32, accuracy .887 to .868, at most .050 lost with 90 % "
+        "confidence."
     )
     selective = rf.Problem(["error <= 0.05 given answered"], minimize="flops")
-    assert Gain(11.25, 0.9, 0.5, 0.5, 0.931).sentence(selective) == (
-        "x11.2 fewer operations, x0.9 as fast here, accuracy .500 to .500, 93.1 % of texts answered."
+    assert Gain(11.25, 0.9, 0.5, 0.5, 0.931, 0.7).sentence(selective) == (
+        "x11.2 fewer operations, x0.9 as fast here in batches of 32, x0.7 as fast one text at a time, accuracy .500 to .500, "
+        "93.1 % of texts answered."
     )
 
 

@@ -7,24 +7,27 @@ import pytest
 import scipy.stats
 import torch
 
-from riskfront.transformers import Backbone, HeadTraining, Layout, Network, train_exit_heads, train_token_predictors
-from riskfront.transformers.backbones.backbone import Packed
-from riskfront.transformers.exits.heads import (
+from riskfront.transformers import HeadTraining
+from riskfront.transformers._backbones.backbone import Backbone, Packed
+from riskfront.transformers._exits.heads import (
     ExitHeads,
     TokenPredictors,
     entropy,
     fold_standardisation,
     log_softmax_by_example,
 )
-from riskfront.transformers.learning.exit_reading import exit_features
-from riskfront.transformers.learning.head_training import (
+from riskfront.transformers._exits.layout import Layout
+from riskfront.transformers._learning.exit_reading import exit_features
+from riskfront.transformers._learning.head_training import (
     Scale,
     best_temperature,
     exit_losses,
     predictor_loss,
     reads,
+    train_exit_heads,
+    train_token_predictors,
 )
-from riskfront.transformers.pruning.network import Walk
+from riskfront.transformers._pruning.network import Network, Walk
 from tests.support import tiny_transformers as tiny
 from tests.support.transformer_reference import read_by_exit, small_network, softmax
 
@@ -210,7 +213,7 @@ def test_of_each_exit_head_the_best_epoch_is_kept(network: Network, data: Any) -
 
 
 def test_token_rows_limits_what_predictors_learn_from(network: Network, data: Any, monkeypatch: Any) -> None:
-    from riskfront.transformers.learning import head_training
+    from riskfront.transformers._learning import head_training
 
     seen = []
     plain = head_training.token_importance

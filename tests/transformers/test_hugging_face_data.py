@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import read_texts, split_texts
-from riskfront.transformers.data.hugging_face_data import is_data_set
+from riskfront.transformers._data.hugging_face_data import is_data_set
+from riskfront.transformers._data.texts import read_texts, split_texts
 from tests.support import tiny_transformers as tiny
 
 datasets = pytest.importorskip("datasets")

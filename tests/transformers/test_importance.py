@@ -7,7 +7,9 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification, RobertaConfig, RobertaForSequenceClassification
 
-from riskfront.transformers import Backbone, Tokens, head_importance, token_importance
+from riskfront.transformers._backbones.backbone import Backbone
+from riskfront.transformers._data.tokens import Tokens
+from riskfront.transformers._learning.importance import head_importance, token_importance
 from tests.support import tiny_transformers as tiny
 
 N = 12

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront.cli import main
+from riskfront._cli import main
 from tests.support import tiny_transformers as tiny
 
 KILLED = """
 import sys, time
-from riskfront.transformers.pruning.trace import PruningTrace
+from riskfront.transformers._pruning.pruning_trace import PruningTrace
 
 keep, kept = PruningTrace._keep, []
 
@@ -28,7 +28,7 @@ def slow(self, *given):
         time.sleep(120)
 
 PruningTrace._keep = slow
-from riskfront.cli import main
+from riskfront._cli import main
 main(sys.argv[1:])
 """
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import riskfront as rf
-from tests.cli.test_cli import riskfront
 from tests.support import tiny_transformers as tiny
+from tests.support.command_line import riskfront
 
 FEW = ["--head-thresholds", 1, "--token-thresholds", 1, "--exit-thresholds", 3]
 
@@ -28,7 +28,7 @@ def test_every_other_question_to_the_same_texts_counts(classifier_folder: Path, 
     assert looks("--limit", "accuracy_drop <= 0.2") == first, "to repeat a question is no new look"
     count, verdict = looks("--limit", "accuracy_drop <= 0.25")
     assert count == 1
-    assert verdict.startswith("With 80 % confidence, counting all 2 looks at the same testing examples")
+    assert verdict.startswith("With 80 % confidence, counting both uses of the same testing examples")
     assert looks("--limit", "accuracy_drop <= 0.2", "--seed", 5)[0] == 2, "another split of the same texts"
     more = [*FEW[:-1], 4]
     assert looks("--limit", "accuracy_drop <= 0.2", *more[-2:])[0] == 3, "other thresholds"

@@ -8,8 +8,11 @@ import pytest
 from transformers import Trainer, TrainingArguments
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import FineTuning, HeadTraining, Training, load_classifier, split_texts, train
-from riskfront.transformers.learning.own_trainer import identity
+from riskfront.transformers import FineTuning, HeadTraining, Training
+from riskfront.transformers._backbones.backbone import load_classifier
+from riskfront.transformers._data.texts import split_texts
+from riskfront.transformers._learning.own_trainer import identity
+from riskfront.transformers._learning.training import train
 from tests.support import tiny_transformers as tiny
 
 pytestmark = [

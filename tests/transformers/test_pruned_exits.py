@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from riskfront.transformers import HeadTraining, Network, train_exit_heads
-from riskfront.transformers.learning.exit_reading import (
+from riskfront.transformers import HeadTraining
+from riskfront.transformers._learning.exit_reading import (
     Pruner,
     _features,
     exit_features,
     pruned_features,
     read_for_exits,
 )
-from riskfront.transformers.learning.head_training import exit_losses, reads
-from riskfront.transformers.pruning.trace import PruningTrace
+from riskfront.transformers._learning.head_training import exit_losses, reads, train_exit_heads
+from riskfront.transformers._pruning.network import Network
+from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from tests.support import tiny_transformers as tiny
 
 HOW = HeadTraining(epochs=5, learning_rate=3e-3)

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from riskfront.transformers import Network, PruningTrace
-from riskfront.transformers.backbones.backbone import Packed
-from riskfront.transformers.learning.pruning_report import (
+from riskfront.transformers import PruningTrace
+from riskfront.transformers._backbones.backbone import Packed
+from riskfront.transformers._learning.pruning_report import (
     PruningReport,
     as_many_at_random,
     kept_at_random,
     report_pruning,
 )
-from riskfront.transformers.pruning.thresholds import scores_and_entropies
+from riskfront.transformers._pruning.network import Network
+from riskfront.transformers._pruning.thresholds import scores_and_entropies
 
 
 def test_by_score_is_what_a_trace_of_that_threshold_finds(

@@ -12,26 +12,19 @@ import numpy as np
 import pytest
 
 from riskfront.errors import StoreError
-from riskfront.transformers import (
-    AdaptiveClassifier,
-    FineTuning,
-    HeadTraining,
-    Network,
-    PruningTrace,
-    TextParts,
-    Training,
-    labelled_texts,
-    train,
-)
-from riskfront.transformers.learning import training
-from riskfront.transformers.pruning import trace as trace_module
+from riskfront.transformers import AdaptiveClassifier, FineTuning, HeadTraining, PruningTrace, Training
+from riskfront.transformers._data.texts import TextParts, labelled_texts
+from riskfront.transformers._learning import training
+from riskfront.transformers._learning.training import train
+from riskfront.transformers._pruning import pruning_trace as trace_module
+from riskfront.transformers._pruning.network import Network
 from tests.support import tiny_transformers as tiny
 
 STUCK = """
 import sys, time
 import torch
 from riskfront.transformers import AdaptiveClassifier, PruningTrace
-from riskfront.transformers.pruning import trace
+from riskfront.transformers._pruning import pruning_trace as trace
 from tests.support import tiny_transformers as tiny
 
 torch.set_num_threads(1)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from riskfront.transformers import Network, PruningTrace, make_thresholds
-from riskfront.transformers.pruning.passes import exit_layers
-from riskfront.transformers.pruning.thresholds import token_thresholds
+from riskfront.transformers import PruningTrace
+from riskfront.transformers._pruning.network import Network
+from riskfront.transformers._pruning.passes import exit_layers
+from riskfront.transformers._pruning.thresholds import make_thresholds, token_thresholds
 from tests.transformers.conftest import Data
 
 

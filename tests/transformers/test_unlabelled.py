@@ -7,14 +7,17 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront.transformers import Grid, Network, Plan, PruningTrace, Rows, Tokens, read_parts
-from riskfront.transformers.acceleration import check_problem
-from riskfront.transformers.data.learnt import Learnt
-from riskfront.transformers.data.texts import LabelledTexts
-from riskfront.transformers.data.unlabelled import unlabelled_texts
-from riskfront.transformers.pruning.disagreement import TraceWithUnlabelled, with_disagreement
-from tests.cli.test_cli import riskfront
+from riskfront.transformers import Grid, Plan, PruningTrace, Rows
+from riskfront.transformers._accelerate import check_problem, read_parts
+from riskfront.transformers._data.fresh import fresh_texts
+from riskfront.transformers._data.learnt import Learnt
+from riskfront.transformers._data.texts import LabelledTexts, split_texts
+from riskfront.transformers._data.tokens import Tokens
+from riskfront.transformers._data.unlabelled_texts import unlabelled_contents, unlabelled_texts
+from riskfront.transformers._pruning.disagreement import TraceWithUnlabelled, with_disagreement
+from riskfront.transformers._pruning.network import Network
 from tests.support import tiny_transformers as tiny
+from tests.support.command_line import riskfront
 
 FEW = ["--head-thresholds", 2, "--token-thresholds", 3, "--exit-thresholds", 4]
 SETTING = {"tau_layer": 1.2, "tau_token": 0.5}
@@ -68,12 +71,42 @@ def test_texts_that_are_known_already_are_refused() -> None:
         with pytest.raises(rf.InvalidInputError, match=f"3 {words}"):
             unlabelled_texts(mixed, parts, learnt, leave_out=False)
         found = unlabelled_texts(mixed, parts, learnt, leave_out=True)
-        assert len(found.texts) == len(new.drop_duplicates())
         assert f"3 {words}" in found.notes[0]
+        assert not set(found.texts.contents) & learnt.contents
     with pytest.raises(rf.InvalidInputError, match="repeat another"):
         unlabelled_texts(pd.concat([new, new[:1]]), parts, learnt, leave_out=False)
     with pytest.raises(rf.InvalidInputError, match="single texts, or pairs"):
         unlabelled_texts(tiny.make_pairs(50, 33), parts, learnt, leave_out=False)
+
+
+def test_one_copy_of_each_text_counts_with_a_label_or_without() -> None:
+    """And texts that the split would not have kept for calibration do not count on the side without labels either."""
+    frame = tiny.make_frame(300, 36)
+    parts = read_parts(frame, Plan(rows=Rows(validation=10)))
+    learnt = Learnt().and_from([*parts.train.contents, *parts.validation.contents])
+    others = pd.concat([frame[["text"]], frame[["text"]], tiny.make_frame(200, 37)[["text"]]])
+    fresh = fresh_texts(parts, learnt, leave_out=True, unlabelled=unlabelled_contents(others))
+    elsewhere = unlabelled_texts(others, parts, learnt, leave_out=True).texts
+    labelled, unlabelled = set(fresh.texts.contents), set(elsewhere.contents)
+    assert not labelled & unlabelled
+    assert set(parts.calibration.contents) - learnt.contents <= labelled | unlabelled
+    assert 0.2 < len(labelled) / len(set(parts.calibration.contents)) < 0.5  # one copy in three has a label
+    assert parts.could_calibrate(list(unlabelled)).all()
+    assert parts.could_calibrate(parts.calibration.contents).all()
+    assert not parts.could_calibrate(parts.train.contents).any()
+
+
+@pytest.mark.parametrize("truncated", [None, 60])
+@pytest.mark.parametrize("marked", [False, True])
+@pytest.mark.parametrize("learning", [False, True])
+def test_calibration_texts_are_those_of_some_places(truncated: int | None, marked: bool, learning: bool) -> None:
+    frame = tiny.make_frame(400, 38).drop_duplicates("text")
+    if marked:
+        frame["split"] = np.where(np.arange(len(frame)) % 2, "train", "test")
+    parts = split_texts(frame, seed=5, n_validation=20, n_calibration=truncated, learning=learning)
+    assert parts.could_calibrate(parts.calibration.contents).all()
+    if not marked:
+        assert not parts.could_calibrate([*parts.train.contents, *parts.validation.contents]).any()
 
 
 def _frame(texts: LabelledTexts) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from riskfront.statistics.procedures import FixedSequence
+from riskfront.statistics._procedures import FixedSequence
 
 
 def goes_on_after_a_failure(p: np.ndarray, delta: float) -> np.ndarray:

@@ -8,41 +8,49 @@ import numpy as np
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError
-from riskfront.methods import BY_NAME, METHODS, Method, make_method
-from tests.contracts import test_p_values as p_values
+from riskfront.methods import METHODS, Method, make_method
+from riskfront.methods._registry import BY_NAME
+from riskfront.statistics._p_values import NAMES
+from riskfront.testing._null_losses import NULLS
+from riskfront.testing._p_values import p_value_of_name
+from riskfront.testing._populations import CORNER, POPULATIONS
+from riskfront.testing._procedures import DEPENDENCE, misses, true_hypotheses, uniforms
 from tests.contracts import test_procedures as procedures
 from tests.monte_carlo.suites import SUITES
-from tests.support.populations import CORNER, POPULATIONS
 from tests.support.simulation import Suite
-from tests.support.tables import table_of
 from tests.validity.measured import FIRST, Measured
 
 #: a p-value or a procedure takes microseconds where a certificate takes hundredths of a second
 CHEAP = 10
+#: doors that are looked at again and again: about 2,000 runs of each where others have 300
+LIVE, LIVE_TIMES = ("sequential", "tune, adaptive", "monitor"), 20 / 3
 #: suites that guard a use, not a probability
 NO_GUARANTEE = ("calibrate: something is found", "split: seeds")
 
 
 def of_p_values(trials: int) -> Iterator[Measured]:
-    """Every p-value on losses whose risk is exactly the limit: it may fall below a level with that probability only."""
+    """Every p-value on losses whose risk is the limit or above: it may fall below a level with that probability only."""
     rng, n = np.random.default_rng(21), CHEAP * trials
-    for null, name in p_values.APPLIES:
-        world = p_values.NULLS[null](settings=n)
-        p = p_values.p_values(table_of(world, rng, p_values.N), name, world.alpha)
-        for level in (0.01, 0.1):
-            yield Measured("p-values", name, f"{null}, level {level:g}", int((p <= level).sum()), n, level)
+    for where, null in NULLS.items():
+        losses = null.draw(rng, (n, null.examples))
+        for name in (name for name in NAMES if name != "auto"):  # always one of the others
+            try:
+                p = p_value_of_name(name, null, losses)
+            except InvalidInputError:
+                continue  # an exact test of counts says that these losses are none
+            for level in (0.01, 0.1):
+                yield Measured("p-values", name, f"{where}, level {level:g}", int((p <= level).sum()), n, level)
 
 
 def of_procedures(trials: int) -> Iterator[Measured]:
     """Every procedure on null p-values under every dependence: one false rejection is a miss."""
-    draws = min(CHEAP * trials, procedures.TRIALS)
-    for dependence in procedures.DEPENDENCE:
-        uniforms = procedures.uniforms(dependence, np.random.default_rng(22))[:draws]
-        for nulls, null in procedures.NULLS.items():
+    draws, m, delta = min(CHEAP * trials, 3000), procedures.M, procedures.DELTA
+    for dependence in DEPENDENCE:
+        drawn = uniforms(dependence, np.random.default_rng(22), (draws, m))
+        for case, true in true_hypotheses(m).items():
             for name, procedure in procedures.PROCEDURES.items():
-                p = np.where(null, uniforms, 0.0)
-                misses = sum(bool(procedure.reject(row, procedures.DELTA)[null].any()) for row in p)
-                yield Measured("procedures", name, f"{nulls}, {dependence}", misses, draws, procedures.DELTA)
+                missed = misses(procedure, np.where(true, drawn, 0.0), true, delta)
+                yield Measured("procedures", name, f"{case}, {dependence}", missed, draws, delta)
 
 
 def guaranteed_methods() -> dict[str, Method]:
@@ -78,7 +86,9 @@ def of_doors(trials: int) -> Iterator[Measured]:
 
 
 def _size(suite: Suite, trials: int) -> int:
-    """As many trials as asked for; ten times as many where a suite is made for thousands."""
+    """As many trials as asked for; more where a suite is looked at again and again, or is made for thousands."""
+    if suite.name.partition(": ")[0] in LIVE:
+        return round(LIVE_TIMES * trials)
     return CHEAP * trials if suite.trials > CHEAP * 1000 and "sharp" not in suite.name else trials
 
 

@@ -20,8 +20,8 @@ $ make validity
 
 A *miss* is a certificate (or a statement) that contains a setting which truly breaks its limit; the truth is known, because the
 data are simulated. The settings that may not be certified break their limit by a hair, so that every bit of the error that a
-guarantee allows shows. The interval is the exact binomial one (Clopper and Pearson), 95 %: of guarantees that spend exactly
-what they are allowed, one in forty has an interval that lies above it by chance. A line *fails* when so many misses have a
+guarantee allows shows. The interval is the exact binomial one (Clopper and Pearson), 95 %. Where a guarantee uses up
+its whole delta, 2.5 % of such intervals lie above delta by chance. A line *fails* when so many misses have a
 probability below {level:g}. `python -m tests.validity --trials 3000` makes intervals narrower.
 """
 _ABOUT_TRAPS = """Each was found in published code. *There*: the mechanism by itself, as small as it can be written, or the same
@@ -42,12 +42,16 @@ def page(lines: Sequence[Measured], fallen: Sequence[Fell], trials: int, seconds
     parts = [
         _HEAD.format(level=LEVEL),
         _made_by(lines, trials, seconds, verdict),
+        "## In short\n",
+        _in_short(lines, fallen),
         "## Every guarantee\n",
         "The highest of many rates is high by chance, too; what decides is every line by itself, at the end of the page.\n",
-        _summary(lines),
+        '??? note "One row for each guarantee"\n',
+        _indented(_summary(lines)),
         "## Traps of published code\n",
         _ABOUT_TRAPS,
-        _traps(fallen),
+        f'??? note "{len(fallen)} traps"\n',
+        _indented(_traps(fallen)),
         "## Every line\n",
     ]
     for family, words in _FAMILIES.items():
@@ -59,6 +63,21 @@ def page(lines: Sequence[Measured], fallen: Sequence[Fell], trials: int, seconds
                 _indented(_table(own)),
             ]
     return "\n".join(parts)
+
+
+def _in_short(lines: Sequence[Measured], fallen: Sequence[Fell]) -> str:
+    """One row for each family."""
+    rows = [
+        "| what | guarantees | populations and levels | trials | lines that fail |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for family in _FAMILIES:
+        own = [line for line in lines if line.family == family]
+        counts = (len({line.guarantee for line in own}), len(own), sum(line.trials for line in own))
+        rows.append(f"| {family} | " + " | ".join(f"{n:,}" for n in counts) + f" | {sum(line.fails for line in own)} |")
+    right = sum(fell.as_it_should for fell in fallen)
+    rows.append(f"| traps of published code | {len(fallen)} | | | {len(fallen) - right} |")
+    return "\n".join(rows) + "\n"
 
 
 def _made_by(lines: Sequence[Measured], trials: int, seconds: float, verdict: str) -> str:

@@ -10,11 +10,11 @@ import numpy as np
 from scipy import stats
 
 import riskfront as rf
-from riskfront.evidence.evidence import Evidence
-from riskfront.methods import BY_NAME
-from riskfront.statistics import graphs
-from riskfront.statistics import p_values as pv
-from riskfront.statistics.procedures import Graphical, Holm
+from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.methods._registry import BY_NAME
+from riskfront.statistics import _graphs as graphs
+from riskfront.statistics import _p_values as pv
+from riskfront.statistics._procedures import Graphical, Holm
 from tests.monte_carlo import test_shown_numbers as shown
 from tests.support import worlds
 from tests.support.tables import random_table, table_of

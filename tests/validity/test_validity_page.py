@@ -2,8 +2,9 @@
 
 import pytest
 
-from riskfront.methods import BY_NAME, METHODS
-from riskfront.statistics.p_values import NAMES
+from riskfront.methods import METHODS
+from riskfront.methods._registry import BY_NAME
+from riskfront.statistics._p_values import NAMES
 from tests.monte_carlo.suites import SUITES
 from tests.mutants.trial_of_mutants import MUTANTS
 from tests.validity.guarantees import FAMILIES, NO_GUARANTEE, guaranteed_methods, of_p_values, of_procedures

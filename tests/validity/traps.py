@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riskfront.statistics import p_values as pv
-from riskfront.statistics.procedures import FixedSequence, Graphical
+from riskfront.statistics import _p_values as pv
+from riskfront.statistics._procedures import FixedSequence, Graphical
 from tests.validity import broken, sides
 from tests.validity.sides import DELTA, Misses
 

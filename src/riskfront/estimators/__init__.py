@@ -2,7 +2,14 @@
 refits.
 """
 
-from riskfront.estimators.classifier import RiskControlledClassifier
-from riskfront.estimators.estimator import RiskControlledEstimator
+from riskfront.estimators._classifier import RiskControlledClassifier
+from riskfront.estimators._estimator import RiskControlledEstimator
+from riskfront.estimators._intervals import RiskControlledIntervals
+from riskfront.estimators._multilabel import RiskControlledMultiLabel
 
-__all__ = ["RiskControlledClassifier", "RiskControlledEstimator"]
+__all__ = [
+    "RiskControlledClassifier",
+    "RiskControlledEstimator",
+    "RiskControlledIntervals",
+    "RiskControlledMultiLabel",
+]

@@ -11,14 +11,13 @@ examples, mean of 20 seeds (benchmarks/results/search.md has the standard errors
     grid                35 %   35 %    8 %    8 %          552 %   560 %    58 %   448 %
     optuna, nsga2       27 %   19 %   11 %    8 %          185 %   169 %    95 %    44 %
     optuna, tpe         20 %   10 %    7 %    4 %          100 %    48 %    17 %     5 %
-    optuna, gp          21 %    9 %    8 %    4 %          238 %   151 %   113 %    47 %
     parego              25 %   13 %    8 %    4 %          177 %    68 %    17 %     9 %
     guided               4 %    2 %  0.1 %    0 %           15 %     2 %    -3 %    -1 %
 
 So: `guided`, which is the default of `tune`. A proposal takes it a tenth of a second at 100 evaluations; "tpe", the default
 sampler of `optuna` and the only other one that beats random search everywhere, takes a hundredth. The others do not always:
-grids only at 100 evaluations of the simulated classifier, NSGA-II only there too, "gp" on the simulated classifier but never on
-the cascade, and ParEGO from 50 evaluations on. Those look for the whole front; what can be certified is a small part of it.
+grids only at 100 evaluations of the simulated classifier, NSGA-II only there too, and ParEGO from 50 evaluations
+on. Those look for the whole front; what can be certified is a small part of it.
 """
 
 import inspect
@@ -26,16 +25,16 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from riskfront._problems.spaces.dimensions import plain
+from riskfront._problems.spaces.space import Space
 from riskfront.errors import InvalidInputError
-from riskfront.search.grid import GridSearch
-from riskfront.search.guided.region import LimitTarget, Region
-from riskfront.search.guided.strategy import GuidedSearch
-from riskfront.search.optuna import OptunaSearch
-from riskfront.search.parego import ParEGOSearch
-from riskfront.search.protocol import Remembering, Search
-from riskfront.search.random import RandomSearch
-from riskfront.spaces.dimensions import plain
-from riskfront.spaces.space import Space
+from riskfront.search._grid_search import GridSearch
+from riskfront.search._guided.region import LimitTarget, Region
+from riskfront.search._guided.strategy import GuidedSearch
+from riskfront.search._optuna_search import OptunaSearch
+from riskfront.search._parego_search import ParEGOSearch
+from riskfront.search._protocol import Remembering, Search
+from riskfront.search._random_search import RandomSearch
 
 __all__ = [
     "STRATEGIES",

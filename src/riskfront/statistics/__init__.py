@@ -1,7 +1,23 @@
-"""Every inequality and every procedure, on plain arrays.
+"""Every inequality and every procedure, on plain arrays: p-values, and procedures that keep the family-wise error.
 
-p-values, one file a family: ``binomial`` (exact, 0/1 losses), ``concentration`` (Hoeffding, Bentkus), ``betting`` (any bounded
-loss; ``fixed_stakes`` is its older form); ``p_values`` knows them by name and ``inversion`` turns them around. ``procedures``
-keep the family-wise error (Bonferroni, Holm, fixed sequence, graphical), ``graphs`` move its budget, ``fronts`` are Pareto
-fronts. Nothing here knows of tables or settings.
+The p-values are valid for any distribution and any n. ``binomial`` is exact for 0/1 losses; ``hoeffding``, ``bentkus`` and
+``hoeffding_bentkus`` take the sum of bounded losses; ``betting`` takes the losses one by one. A plan names one of the
+procedures.
 """
+
+from riskfront.statistics._betting import betting
+from riskfront.statistics._binomial import binomial
+from riskfront.statistics._concentration import bentkus, hoeffding, hoeffding_bentkus
+from riskfront.statistics._procedures import Bonferroni, FixedSequence, Graphical, Holm
+
+__all__ = [
+    "Bonferroni",
+    "FixedSequence",
+    "Graphical",
+    "Holm",
+    "bentkus",
+    "betting",
+    "binomial",
+    "hoeffding",
+    "hoeffding_bentkus",
+]

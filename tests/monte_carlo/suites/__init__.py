@@ -3,10 +3,16 @@
 from tests.monte_carlo.suites import (
     cascades,
     doors,
+    failures,
     frontiers,
+    identity,
+    intake,
     limits,
+    logs,
     models,
+    monitoring,
     procedures,
+    sequential,
     statements,
     tables,
     targets,
@@ -15,6 +21,7 @@ from tests.monte_carlo.suites import (
 
 _PARTS = (
     procedures,
+    sequential,
     statements,
     limits,
     tables,
@@ -22,7 +29,12 @@ _PARTS = (
     targets,
     unlabelled,
     doors,
+    failures,
     frontiers,
+    identity,
     cascades,
+    intake,
+    logs,
+    monitoring,
 )
 SUITES = {suite.name: suite for part in _PARTS for suite in part.SUITES}

@@ -1,5 +1,5 @@
 """Doors through which false certificates came, or could: copies of examples, missing outcomes, sorted logs, old examples as new
-ones, limits on more than a mean, and the two arms of the default method."""
+ones, limits on more than a mean, and the two tests of the default method."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 import riskfront as rf
+from riskfront._data.logs.runs import Runs
+from riskfront._data.reading.wide_format import from_wide
 from riskfront.errors import InvalidInputError
-from riskfront.logs.runs import Runs
-from riskfront.reading.wide_format import from_wide
 from tests.monte_carlo.suites.procedures import ALPHA, DELTA, PARETO, PROBLEM, false_settings, nulls, settings, table_of
 from tests.monte_carlo.suites.tables import _noisy
 from tests.support.simulation import Suite, one_by_one, sharp_size
@@ -21,12 +21,19 @@ _WIDE = rf.Problem("error <= 0.1", minimize="cost", delta=DELTA)
 _MISSING_N = 120
 
 
-def path_and_net(trial: int, m: int = 300) -> bool:
+def path_and_fallback(trial: int, m: int = 300) -> bool:
     """Every setting is null, and the plan and the test of all settings each have half of delta."""
     loss = nulls(np.random.default_rng([61, trial]), m, _NET_N)
-    method = rf.ParetoTesting(opt_fraction=0.3, net=0.5)
+    method = rf.ParetoTesting(opt_fraction=0.3, holm_share=0.5)
     found = rf.calibrate(table_of(loss, settings(m)), PROBLEM, method=method, seed=trial)
     return false_settings(found, np.ones(m, dtype=bool))
+
+
+def seeds_until_one_passes(trial: int, m: int = 20) -> bool:
+    """One table, asked with six seeds: a false certificate that states the confidence of a single question."""
+    table = table_of(nulls(np.random.default_rng([68, trial]), m, _NET_N), settings(m))
+    found = [rf.calibrate(table, PROBLEM, method=PARETO, seed=seed) for seed in range(6)]
+    return any(bool(one) and one.guaranteed and f"With {100 * (1 - DELTA):g} % conf" in one.verdict() for one in found)
 
 
 def copies(trial: int, m: int = 100) -> bool:
@@ -82,7 +89,7 @@ def sorted_log(trial: int, n: int = 300) -> bool:
     runs = Runs(pd.DataFrame({"model": ["a", "b"]}), pd.DataFrame({"example": [f"x{i}" for i in range(n)]}), values)
     table = rf.Cascade(runs, stages=1, thresholds=2, aside=0.3, seed=234).table(binary=("score",))
     problem = rf.Problem("score >= 0.9", minimize="cost", delta=DELTA)
-    return bool(rf.calibrate(table, problem, method=rf.ParetoTesting(opt_fraction=0.2, net=0)))
+    return bool(rf.calibrate(table, problem, method=rf.ParetoTesting(opt_fraction=0.2, holm_share=0)))
 
 
 def old_as_new(trial: int, m: int = 20, n: int = 300) -> bool:
@@ -122,7 +129,8 @@ def other_targets(trial: int, m: int = 120, n: int = 300) -> bool:
 
 
 SUITES = [
-    Suite("calibrate: path and net", one_by_one(path_and_net), 4000),
+    Suite("calibrate: seeds until one passes", one_by_one(seeds_until_one_passes), 300),
+    Suite("calibrate: path and fallback test", one_by_one(path_and_fallback), 4000),
     Suite("calibrate: copies of examples", one_by_one(copies), 200),
     Suite("certify: one file twice, stored otherwise", one_by_one(single_precision), 200),
     Suite("read_wide: failures are missing", one_by_one(missing_failures), 300),

@@ -86,6 +86,122 @@ def classifier(trial: int) -> bool:
     return bool(_fitted(model, X, y).certificate_)
 
 
+class Scores:
+    """A model of two classes that says the first column of X."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return np.stack([1 - X[:, 0], X[:, 0]], axis=1)
+
+
+def known_order(trial: int, n: int = 400) -> bool:
+    """One threshold in its known order: on scores that say nothing, so that every threshold breaks the limit by a hair; on a
+    few groups of equal scores, of which the first has about as many examples as the start wants and nothing but losses, and
+    the next repairs it almost; and on recall, which falls evenly with the threshold."""
+    rng, kind = np.random.default_rng([44, trial]), (0, 0, 1, 2)[trial % 4]
+    score, extra = rng.random(n), rng.random((n, 2))  # other columns: examples differ though scores are equal
+    if kind == 0:
+        y, limits = rng.random(n) < 0.8 - HAIR, "precision >= 0.8"
+    elif kind == 1:
+        share = 25 / n  # precision .8 needs 25 examples to pass with two losses
+        score = np.select([score < share, score < 5 * share - HAIR], [0.9, 0.7], 0.1)
+        y, limits = score == 0.7, "precision >= 0.8"
+    else:
+        y, limits = rng.random(n) < 0.5, "recall >= 0.9"
+    model = rf.RiskControlledClassifier(Scores(), limits=limits, delta=DELTA, repeats="independent")
+    found = _fitted(model, np.column_stack([score, extra]), y.astype(int))
+    if kind < 2:
+        return found.config_ is not None
+    return found.config_ is not None and found.config_["threshold"] > 0.1 + HAIR
+
+
+class Zero:
+    """A regressor that says 0."""
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.zeros(len(X))
+
+
+def intervals(trial: int, n: int = 131) -> bool:
+    """Values are even between 0 and 1, so that a widening covers a share as large as itself: .9 is needed."""
+    rng = np.random.default_rng([45, trial])
+    found = _fitted(
+        rf.RiskControlledIntervals(Zero(), limits="coverage >= 0.9", delta=DELTA), rng.random((n, 2)), rng.random(n)
+    )
+    return found.config_ is not None and found.config_["widening"] < 0.9 - 1e-8
+
+
+class Labels:
+    """A model of two labels that says the first two columns of X."""
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return X[:, :2]
+
+
+def many_labels(trial: int, n: int = 200) -> bool:
+    """One of two labels is true, with a score even between 0 and 1: recall is one minus the threshold, and .1 is the limit."""
+    rng = np.random.default_rng([46, trial])
+    y = np.eye(2, dtype=int)[rng.integers(0, 2, n)]
+    found = _fitted(rf.RiskControlledMultiLabel(Labels(), limits="recall >= 0.9", delta=DELTA), rng.random((n, 3)), y)
+    return found.config_ is not None and found.config_["threshold"] > 0.1 + 1e-6
+
+
+def a_threshold_for_each_label(trial: int, n: int = 200, labels: int = 10) -> bool:
+    """Ten labels, each true half of the time with a score even between 0 and 1: no threshold may be above .1."""
+    rng = np.random.default_rng([47, trial])
+    scores, y = rng.random((n, labels)), rng.integers(0, 2, (n, labels))
+    model = rf.RiskControlledMultiLabel(AllLabels(), limits="recall >= 0.9 per label", per_label=True, delta=DELTA)
+    found = _fitted(model, scores, y)
+    return found.config_ is not None and max(found.config_[f"threshold {k}"] for k in range(labels)) > 0.1 + 1e-6
+
+
+class AllLabels:
+    """A model of as many labels as X has columns; it says X."""
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return X
+
+
+def rows_of_one_day(trial: int, days: int = 60, rows: int = 5) -> bool:
+    """All rows of a day are right or all are wrong, and a day is wrong a hair too often."""
+    rng = np.random.default_rng([48, trial])
+    wrong = np.repeat(rng.random(days) < ALPHA + HAIR, rows)
+    X = np.column_stack([rng.uniform(0.6, 1, days * rows), rng.random(days * rows)])
+    model = rf.RiskControlledClassifier(
+        Scores(), limits=f"error <= {ALPHA}", thresholds=[0.5], abstain_thresholds=[0], delta=DELTA
+    )
+    return bool(_fitted(model, X, np.where(wrong, 0, 1), clusters=np.repeat(np.arange(days), rows)).certificate_)
+
+
+def rare_large_amounts(trial: int, n: int = 200) -> bool:
+    """Half of the answers are false alarms that cost their amount: 1, and once in 500 a hundred. The mean cost is .599, and at
+    most .57 is allowed; two thirds of the samples see no large amount."""
+    rng = np.random.default_rng([49, trial])
+    X = np.column_stack([rng.uniform(0.6, 1, n), rng.random(n)])
+    model = rf.RiskControlledClassifier(
+        Scores(),
+        limits="cost <= 0.57",
+        minimize="cost",
+        costs={"false_positive": "amount"},
+        largest_amount=100,
+        thresholds=[0.5],
+        delta=DELTA,
+    )
+    amounts = np.where(rng.random(n) < 0.002, 100.0, 1.0)
+    return bool(_fitted(model, X, rng.integers(0, 2, n), amounts=amounts).certificate_)
+
+
+def planned_thresholds(trial: int, n: int = 300) -> bool:
+    """Scores say nothing, and precision is a hair too low at every threshold; some examples plan, and choose the thresholds."""
+    rng = np.random.default_rng([50, trial])
+    X, y = rng.random((n, 2)), (rng.random(n) < 0.7 - HAIR).astype(int)
+    model = rf.RiskControlledClassifier(
+        Scores(), limits="precision >= 0.7 and recall >= 0.02", delta=DELTA, random_state=trial
+    )
+    return bool(_fitted(model, X, y).certificate_)
+
+
 class Coin:
     """A model of one number: the chance with which the rule with that setting is right."""
 
@@ -114,10 +230,10 @@ def estimator(trial: int, m: int = 200) -> bool:
     return fitted.config_ is not None and bool(risk[fitted.config_["s"]] > 0.1)
 
 
-def _fitted(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
+def _fitted(model: Any, X: np.ndarray, y: np.ndarray, **rows: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCertifiedWarning)
-        return model.fit(X, y)
+        return model.fit(X, y, **rows)
 
 
 @cache
@@ -166,6 +282,13 @@ SUITES = [
     Suite("tune: a hundred nulls", one_by_one(tune), 200),
     Suite("tune: larger budgets until something passes", one_by_one(larger_budgets), 150),
     Suite("classifier: trained on coin flips", one_by_one(classifier), 400),
+    Suite("classifier: one threshold in its known order", one_by_one(known_order), 1500),
+    Suite("intervals: values even between 0 and 1", one_by_one(intervals), 600),
+    Suite("many labels: scores even between 0 and 1", one_by_one(many_labels), 300),
+    Suite("many labels: a threshold for each", one_by_one(a_threshold_for_each_label), 60),
+    Suite("clusters: rows of one day are alike", one_by_one(rows_of_one_day), 300),
+    Suite("costs: rare large amounts", one_by_one(rare_large_amounts), 60),
+    Suite("classifier: thresholds that planning examples chose", one_by_one(planned_thresholds), 400),
     Suite("estimator: the setting in use", one_by_one(estimator), 200),
     Suite("accelerate: coin flips", one_by_one(accelerate), 14, needs="torch"),
 ]

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 import riskfront as rf
-from riskfront.calibration import decision
+from riskfront._calibration import decision
 from tests.support.simulation import Suite, one_by_one, sharp_size
 from tests.support.tables import grid_configs
 
 ALPHA, DELTA, HAIR = 0.1, 0.1, 1e-9
-PARETO = rf.ParetoTesting(opt_fraction=0.3, net=0.0)  # the path alone, so that it spends all of delta
+PARETO = rf.ParetoTesting(opt_fraction=0.3, holm_share=0.0)  # the path alone, so that it spends all of delta
 PROBLEM = rf.Problem([rf.Limit("loss", at_most=ALPHA)], minimize=["cost"], delta=DELTA)
 
 
@@ -68,7 +68,7 @@ def default_method(trial: int, m: int = 300) -> bool:
 
 
 def names_only(trial: int, m: int = 300) -> bool:
-    """The same where settings are names, all of them null: nothing is smoothed, and half of delta goes to the net."""
+    """The same where settings are names, all of them null: nothing is smoothed, and half of delta goes to the fallback test."""
     loss = nulls(np.random.default_rng([12, trial]), m, 300)
     names = pd.DataFrame({"prompt": [f"p{i}" for i in range(m)]})
     return bool(rf.calibrate(table_of(loss, names), PROBLEM, seed=trial))
@@ -205,7 +205,7 @@ def sharp_sequence(numbers: range) -> int:
     return int(found["any_violated"].sum())
 
 
-# ---------------------------------------------------------------- planning on smoothed risks, and the net
+# ---------------------------------------------------------------- planning on smoothed risks, and the fallback test
 
 
 _SMOOTH_N = sharp_size(ALPHA, DELTA, 200, 0.3)
@@ -217,7 +217,7 @@ def smooth_grid(trial: int, side: int = 12) -> bool:
     steps = np.indices((side, side)).sum(axis=0).ravel()
     risk = ALPHA + HAIR + 0.3 * np.maximum(steps - 10, 0) / side
     loss = rng.random((side * side, _SMOOTH_N), dtype=np.float32) < risk[:, None]
-    method = rf.ParetoTesting(opt_fraction=0.3, net=0.0)
+    method = rf.ParetoTesting(opt_fraction=0.3, holm_share=0.0)
     return false_settings(
         rf.calibrate(table_of(loss, settings(side, side)), PROBLEM, method=method, seed=trial),
         np.ones((side, side), dtype=bool),
@@ -228,13 +228,13 @@ _NETTED = 60
 _NET_N = sharp_size(ALPHA, DELTA / 2 / _NETTED, 1500)
 
 
-def path_and_net(numbers: range) -> int:
-    """All are null, and delta is halved between the path and the net: together they certify one with probability delta."""
+def path_and_fallback(numbers: range) -> int:
+    """All are null, and delta is halved between the path and the fallback test: together they spend delta."""
     problem = rf.Problem([rf.Limit("loss", at_most=ALPHA - HAIR)], minimize=["cost"], delta=DELTA)
     found = rf.experiment.run(
         _population(_NETTED),
         problem,
-        methods=[rf.ParetoTesting(opt_fraction=0.3, net=0.5)],
+        methods=[rf.ParetoTesting(opt_fraction=0.3, holm_share=0.5)],
         trials=len(numbers),
         calibration=_NET_N,
         seed=20 + numbers.start,
@@ -257,5 +257,5 @@ SUITES = [
     Suite("calibrate: fallback", one_by_one(fallback), 600),
     Suite("experiment.run: sharp", sharp_sequence, 12_000),
     Suite("calibrate: smooth grid of nulls", one_by_one(smooth_grid), 2_000),
-    Suite("experiment.run: path and net", path_and_net, 8_000),
+    Suite("experiment.run: path and fallback test", path_and_fallback, 8_000),
 ]

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 import riskfront as rf
-from riskfront.verification.check import BROKEN, HOLDS
+from riskfront._verification.check import BROKEN, HOLDS
 from tests.support.simulation import Suite, one_by_one, sharp_size
 
 DELTA, HAIR = 0.1, 1e-9
@@ -22,7 +22,7 @@ def frontier(trial: int, n: int = 400) -> bool:
     error = rng.random((6, n)) < _RISKS[:, None]
     cost = np.linspace(1, 0.1, 6)[:, None] + 0.001 * rng.random((6, n))
     table = rf.LossTable([{"k": k} for k in range(6)], {"error": error, "cost": cost})
-    method = rf.ParetoTesting(opt_fraction=0.3, net=0)
+    method = rf.ParetoTesting(opt_fraction=0.3, holm_share=0)
     found = rf.frontier(table, PROBLEM, ALPHAS, method=method, seed=trial, simultaneous=True).dropna(subset="k")
     return bool((_RISKS[found["k"].astype(int)] > found["alpha"]).any())
 

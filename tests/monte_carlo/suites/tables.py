@@ -136,7 +136,7 @@ def sorted_file(trial: int) -> bool:
     every such file. With seed 6 alone, .62 of them gave a false certificate."""
     loss = np.sort(np.random.default_rng([38, trial]).random(300) < 0.1 + HAIR)[None, ::-1]
     table = rf.LossTable([{"a": 0}], {"loss": loss, "cost": np.ones((1, 300))})
-    return bool(rf.calibrate(table, PROBLEM, method=rf.ParetoTesting(opt_fraction=0.3, net=0), seed=6))
+    return bool(rf.calibrate(table, PROBLEM, method=rf.ParetoTesting(opt_fraction=0.3, holm_share=0), seed=6))
 
 
 SUITES = [

@@ -111,7 +111,7 @@ def per_group(numbers: range, n: int = 240) -> int:
 
 
 def whole(number: int, m: int = 8, n: int = 150) -> bool:
-    """Planning, a path and a net: settings from safe to broken by a hair, which alone would be worth having."""
+    """Planning, a path and a fallback test: settings from safe to broken by a hair, which alone would be worth having."""
     rng = np.random.default_rng([47, number])
     risks = np.where(np.arange(m) < 4, 0.08, ALPHA + HAIR)[:, None]
 
@@ -145,5 +145,5 @@ SUITES = [
     Suite("unlabelled: proxy to both sides", tested(_to_both_sides, 48, n=70, times=10), 24_000),
     Suite("unlabelled: few examples", tested(_to_both_sides, 49, n=40, times=4), 24_000),
     Suite("unlabelled: in every group", per_group, 24_000),
-    Suite("unlabelled: path and net", one_by_one(whole), 1_500),
+    Suite("unlabelled: path and fallback test", one_by_one(whole), 1_500),
 ]

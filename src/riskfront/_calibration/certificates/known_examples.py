@@ -1,0 +1,64 @@
+"""Which examples a certificate was made of, so that a check on them is not taken for a check on new ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._calibration.certificates.uses_of_test_set import DataDigests
+from riskfront._data.contents import loss_fingerprints, order_free_digests
+from riskfront._data.identity.shared import fingerprint_sample, seen_before
+from riskfront._data.table import LossTable
+from riskfront._problems.problem import Problem
+
+_SETTINGS = 8  # chosen settings that are looked at: a policy uses one of the first
+
+
+def data_digests(table: LossTable, problem: Problem, exact: str) -> DataDigests:
+    """Digests by which a process knows again what it asked before."""
+    limited = {loss for limit in problem.limits for loss in limit.term.losses} & set(table.loss_names)
+    others = set(table.loss_names) - limited
+    return DataDigests(exact, tuple(order_free_digests(table, limited)), tuple(order_free_digests(table, others)))
+
+
+def example_fingerprints(certificate: Certificate, table: LossTable) -> dict[str, Any]:
+    """For each chosen setting a few contents of the examples: what it lost in limits and objectives."""
+    if not certificate:
+        return {}
+    return fingerprints_of(table, certificate.problem, certificate.configs, _rows(certificate, table))
+
+
+def fingerprints_of(
+    table: LossTable, problem: Problem, configs: Sequence[Mapping[str, Any]], rows: Sequence[int]
+) -> dict[str, Any]:
+    """The same for settings, ``configs``, that are the rows ``rows`` of a table."""
+    losses = sorted(set(problem.losses) & set(table.loss_names))
+    found = {
+        _key(config): fingerprint_sample(loss_fingerprints(table, np.array([row]), losses))
+        for config, row in zip(configs, rows, strict=False)
+    }
+    return {"losses": losses, "settings": {key: one for key, one in found.items() if one is not None}}
+
+
+def known_examples(certificate: Certificate, table: LossTable, row: int) -> int:
+    """About how many examples of a table are those the certificate was made of; 0 where chance could explain it."""
+    losses = certificate.example_fingerprints.get("losses", [])
+    one: Mapping[str, Any] | None = certificate.example_fingerprints.get("settings", {}).get(_key(certificate.config))
+    if one is None or not set(losses) <= set(table.loss_names):
+        return 0
+    return seen_before(one, loss_fingerprints(table, np.array([row]), losses))
+
+
+def _rows(certificate: Certificate, table: LossTable) -> list[int]:
+    """Where the first chosen settings are in the table."""
+    columns = {str(name): table.configs[name].to_numpy() for name in table.config_names}
+    wanted = certificate.configs[:_SETTINGS]
+    return [int(np.argmax(np.all([columns[name] == config[name] for name in config], axis=0))) for config in wanted]
+
+
+def _key(config: Mapping[str, Any]) -> str:
+    return json.dumps(config, sort_keys=True)

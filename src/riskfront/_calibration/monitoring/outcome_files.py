@@ -1,0 +1,235 @@
+"""Outcomes from a growing file or from standard input, each counted once: reading goes on where the last run ended."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pandas as pd
+
+from riskfront.errors import InvalidInputError, StoreError
+
+CHUNK = 4_000_000  # bytes that are read at a time
+_KNOWN = 4096  # bytes at the beginning and before the end by which a file is recognised
+_TELLING = 1024  # shorter beginnings may be equal by chance
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where reading ended.
+
+    offset: in bytes. header: the columns of a CSV file, or the names seen in JSON lines. rows: outcomes before the offset.
+    head, tail: digests of what was read at the beginning and just before the offset. open_line: whether the last line had
+    no end yet.
+    """
+
+    offset: int = 0
+    header: tuple[str, ...] = ()
+    rows: int = 0
+    head: str = ""
+    tail: str = ""
+    open_line: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "header": list(self.header)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Position:
+        return cls(**{**data, "header": tuple(data["header"])})
+
+
+def format_of(name: str, beginning: bytes) -> str:
+    """ "json" for JSON lines, else the character that separates columns."""
+    suffix = Path(name).suffix.lower()
+    if suffix in (".jsonl", ".ndjson", ".json") or (suffix not in (".csv", ".tsv") and beginning.lstrip()[:1] == b"{"):
+        return "json"
+    return "\t" if suffix == ".tsv" else ","
+
+
+class OutcomeFile:
+    """A file that outcomes are appended to.
+
+    Args:
+        position: where the last run ended; from the beginning by default.
+        others: where reading of other files ended, so that the same outcomes under another name are refused.
+    """
+
+    def __init__(self, path: Path, position: Position | None = None, others: Sequence[Position] = ()) -> None:
+        self.path, self.position = path, position or Position()
+        with self._opened() as file:
+            self._check(file)
+            if position is None:
+                self._check_new(file, others)
+            file.seek(0)
+            self._format = format_of(path.name, file.read(64))
+
+    def _opened(self) -> BinaryIO:
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise StoreError(f"cannot read the outcomes '{self.path}': {error.strerror}.") from error
+
+    def _check(self, file: BinaryIO) -> None:
+        """What was read must still be there."""
+        offset = self.position.offset
+        if offset and _tail(file, offset) != self.position.tail:
+            raise InvalidInputError(
+                f"outcomes may only be appended to a file that is watched; what was read of '{self.path}' before, "
+                f"{offset:,} bytes, is not there any more. If it is a new file, give it another name."
+            )
+
+    def _check_new(self, file: BinaryIO, others: Sequence[Position]) -> None:
+        for other in others:
+            length = min(other.offset, _KNOWN)
+            if length >= _TELLING and _head(file, length) == other.head:
+                raise InvalidInputError(
+                    f"every outcome may count once; '{self.path}' begins as a file that was read before under another name."
+                )
+
+    def read(self, *, complete: bool = False) -> Iterator[tuple[dict[str, Any], Position]]:
+        """New outcomes in parts, each with the position after it; nothing where there are none.
+
+        Args:
+            complete: whether a last line without an end counts; while a file is written to, it may be half of one.
+        """
+        with self._opened() as file:
+            self._check(file)
+            while True:
+                file.seek(self.position.offset)
+                data = file.read(CHUNK)
+                taken = _lines_of(data, self._format)
+                at_end = len(data) < CHUNK
+                if taken == 0 and data and not at_end:
+                    raise InvalidInputError(f"a line of '{self.path}' is longer than {CHUNK:,} bytes.")
+                open_line = complete and at_end and taken < len(data) and bool(data[taken:].strip())
+                part = data if open_line else data[:taken]
+                if not part:
+                    return
+                columns, header, rows = parsed(self._after_open_line(part), self.position.header, self._format)
+                offset = self.position.offset + len(part)
+                self.position = Position(
+                    offset,
+                    header,
+                    self.position.rows + rows,
+                    _head(file, min(offset, _KNOWN)),
+                    _tail(file, offset),
+                    open_line,
+                )
+                yield columns, self.position
+
+    def _after_open_line(self, part: bytes) -> bytes:
+        if not self.position.open_line:
+            return part
+        if part[:1] not in (b"\n", b"\r"):
+            raise InvalidInputError(
+                f"the last line of '{self.path}' was counted before its end was written, and it went on. Read files that are "
+                "still written to with --follow."
+            )
+        return part[2:] if part[:2] == b"\r\n" else part[1:]
+
+
+class OutcomeStream:
+    """Outcomes from standard input; they are all new, since nothing can be read twice."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._rest, self._format = stream, b"", ""
+        self.position = Position()
+
+    def read(self) -> Iterator[tuple[dict[str, Any], Position]]:
+        """Until the end of the input."""
+        ended = False
+        while not ended:
+            more = self._stream.read1(CHUNK) if hasattr(self._stream, "read1") else self._stream.read(CHUNK)
+            ended = not more
+            data = self._rest + more
+            self._format = self._format or (format_of("", data) if data.strip() else "")
+            taken = len(data) if ended else _lines_of(data, self._format or ",")
+            part, self._rest = data[:taken], data[taken:]
+            if not part.strip():
+                continue
+            columns, header, rows = parsed(part, self.position.header, self._format)
+            offset = self.position.offset + len(part)
+            self.position = replace(self.position, offset=offset, header=header, rows=self.position.rows + rows)
+            yield columns, self.position
+
+
+def _lines_of(data: bytes, kind: str) -> int:
+    """How many bytes of whole lines there are; a line of a CSV file does not end inside quotes."""
+    if kind == "json" or b'"' not in data:
+        return data.rfind(b"\n") + 1
+    values = np.frombuffer(data, dtype=np.uint8)
+    outside = np.cumsum(values == ord('"')) % 2 == 0
+    ends = np.flatnonzero((values == ord("\n")) & outside)
+    return int(ends[-1]) + 1 if len(ends) else 0
+
+
+def parsed(data: bytes, header: tuple[str, ...], kind: str) -> tuple[dict[str, Any], tuple[str, ...], int]:
+    """Columns by name, the header, and how many rows there are."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"outcomes must be UTF-8 text; they are not ({error.reason}).") from None
+    return _from_json(text, header) if kind == "json" else _from_csv(text, header, kind)
+
+
+def _from_csv(text: str, header: tuple[str, ...], separator: str) -> tuple[dict[str, Any], tuple[str, ...], int]:
+    if not header:
+        first = io.StringIO(text, newline="")
+        header = tuple(name.strip() for name in next(csv.reader(first, delimiter=separator), []))
+        text = first.read()
+        if not header or len(set(header)) < len(header):
+            raise InvalidInputError(f"outcomes must begin with a line of column names, each once; got {list(header)}.")
+    if not text:
+        return {name: np.zeros(0) for name in header}, header, 0
+    try:
+        frame = pd.read_csv(
+            io.StringIO(text, newline=""),
+            sep=separator,
+            header=None,
+            names=list(header),
+            index_col=False,
+            on_bad_lines="error",
+            skip_blank_lines=len(header) > 1,  # the empty line of a single column is a missing outcome
+        )
+    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
+        raise InvalidInputError(f"outcomes must be a table with the columns {list(header)}; {error}.") from None
+    return {name: frame[name].to_numpy() for name in header}, header, len(frame)
+
+
+def _from_json(text: str, header: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...], int]:
+    records = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"every line must be a JSON object; line {number} of the new ones is not: {error}."
+            ) from None
+        if not isinstance(record, dict):
+            raise InvalidInputError(
+                f"every line must be a JSON object; line {number} of the new ones is {line[:40]!r}."
+            )
+        records.append(record)
+    names = tuple(dict.fromkeys([*header, *(str(name) for record in records for name in record)]))
+    columns = {name: np.array([record.get(name) for record in records], dtype=object) for name in names}
+    return columns, names, len(records)
+
+
+def _head(file: BinaryIO, length: int) -> str:
+    file.seek(0)
+    return hashlib.sha256(file.read(length)).hexdigest()
+
+
+def _tail(file: BinaryIO, offset: int) -> str:
+    start = max(0, offset - _KNOWN)
+    file.seek(start)
+    return hashlib.sha256(file.read(offset - start)).hexdigest()

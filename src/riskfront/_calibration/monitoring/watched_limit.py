@@ -1,0 +1,269 @@
+"""One limit on outcomes of the deployed setting: which of them count, and their losses on the scale from 0 to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from riskfront._calibration.monitoring.outcome_columns import NO_GROUP, Columns
+from riskfront._calibration.monitoring.rules import Rules
+from riskfront._problems.limits import Limit
+from riskfront._support.arrays import BoolArray, FloatArray, IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.methods._evidence.ranges import tested_range
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """The outcomes of a batch that count for a limit.
+
+    Attributes:
+        rows: (n,), their places in the batch.
+        losses: (n,) in [0, 1]; the worst is 1.
+        measured: (2, n), numerators and denominators of the risk.
+        audited: (n,), whether there should be a label. q: (n,), the probability of that.
+        proxies: (n,) in [0, 1], nan where unknown; None where no proxy helps.
+        groups: (n,), places among ``names``; None for a limit on all outcomes.
+        missing: (n,), which counted as the worst.
+        left_out: how many should have a label, have none and do not count.
+        due: how many there were before an audit chose some.
+    """
+
+    rows: IntArray
+    losses: FloatArray
+    measured: FloatArray
+    audited: BoolArray
+    q: FloatArray
+    proxies: FloatArray | None
+    groups: IntArray | None
+    names: list[str]
+    missing: BoolArray
+    left_out: int
+    due: int
+
+
+class WatchedLimit:
+    """A limit with the bounds of its losses and the rules for missing outcomes.
+
+    A weighted limit speaks of outcomes as they come after deployment, so weights are left out here. A padded one is watched on
+    the outcomes it speaks of.
+    """
+
+    def __init__(self, limit: Limit, bounds: Mapping[str, Sequence[float]], rules: Rules) -> None:
+        _refuse(limit)
+        self.limit = limit
+        plain = replace(limit, weights=None, largest_weight=None, padded=False, proxy_weight=None)
+        self._bounds = {name: (float(pair[0]), float(pair[1])) for name, pair in bounds.items()}
+        self._rules = rules
+        if limit.quantile is not None:
+            self.low, self.high, at = 0.0, 1.0, limit.compared_with
+        else:
+            self.low, self.high, at = tested_range(plain, lambda name: self._bounds.get(name, (0.0, 1.0)))
+        self._upper = limit.at_least is None
+        self.alpha = ((at - self.low) if self._upper else (self.high - at)) / (self.high - self.low)
+        rates = [rate for name in self.losses if (rate := self._rate(name)) is not None]
+        self.rate = float(np.prod(rates)) if rates else 1.0
+        self.by_proxy = limit.proxy is not None and bool(rates) and limit.drop_from is None
+
+    @property
+    def has_fixed_audit(self) -> bool:
+        """Whether each outcome gets a label with one known probability."""
+        return self._rules.audit_column is None and self.rate < 1 and self.limit.given is None
+
+    @property
+    def reference(self) -> str | None:
+        """The column of what the reference loses on the same request, for a drop."""
+        return None if self.limit.drop_from is None else f"{self.limit.loss} of {self.limit.drop_from}"
+
+    @property
+    def losses(self) -> list[str]:
+        """The columns that make the loss."""
+        names = [
+            self.limit.loss,
+            *(name for name, _ in self.limit.term.over),
+            *([self.reference] if self.reference else []),
+        ]
+        return list(dict.fromkeys(names))
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that the limit needs."""
+        rules = [self._rules.audit_column] if self._rules.audit_column is not None else []
+        others = (self.limit.per, self.limit.given, self.limit.proxy if self.by_proxy else None)
+        return [*self.losses, *(name for name in others if name is not None), *rules]
+
+    def read(self, columns: Columns) -> Counted:
+        """The outcomes that count; an error if one cannot be: nothing has been counted then."""
+        values = {name: columns.numbers(name) for name in self.losses}
+        for name, found in values.items():
+            self._check(name, found)
+        audited = self._audited(columns, values)
+        given, unknown = self._condition(columns)
+        missing = np.any([np.isnan(found) for found in values.values()], axis=0) | unknown
+        here = given & (audited | self._shown_by_proxy(columns, audited, unknown))
+        if self._rules.missing == "leave-out":
+            left_out = here & audited & missing
+            here &= ~left_out
+        else:
+            left_out = np.zeros(columns.number, dtype=bool)
+        losses, measured = self._measure(values)
+        losses = np.where(missing, 1.0, losses)
+        measured = np.where(missing, self._worst()[:, None], measured)
+        q = self._probabilities(columns)
+        rows = np.flatnonzero(here)
+        codes, names = (None, []) if self.limit.per is None else columns.labels(self.limit.per)
+        labelled = audited[rows]
+        return Counted(
+            rows,
+            losses[rows],
+            np.where(labelled, measured[:, rows] / (1.0 if q is None else q[rows]), 0.0),
+            labelled,
+            np.full(len(rows), self.rate) if q is None else q[rows],
+            self._proxies(columns)[rows] if self.by_proxy else None,
+            None if codes is None else codes[rows],
+            names,
+            missing[rows] & labelled,
+            int(left_out.sum()),
+            columns.number,
+        )
+
+    def _measure(self, values: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Losses on the scale from 0 to 1, and numerators and denominators; nan where anything is missing."""
+        value, ones = values[self.limit.loss], np.ones(len(values[self.limit.loss]))
+        if self.limit.quantile is not None:
+            above = (value > float(self.limit.at_most or 0.0)).astype(np.float64)
+            return above, np.stack([above, ones])
+        measured = np.stack([value, ones])
+        if self.reference is not None:
+            value = values[self.reference] - value
+            measured = np.stack([value, ones])
+        if self.limit.over:
+            below = sum((factor * values[name] for name, factor in self.limit.term.over), np.zeros(len(ones)))
+            measured = np.stack([value, below])
+            value = value - self.limit.value * below
+        distance = value - self.low if self._upper else self.high - value
+        return np.clip(distance / (self.high - self.low), 0.0, 1.0), measured
+
+    def _worst(self) -> FloatArray:
+        """(2,): numerator and denominator of a missing outcome."""
+        if self.limit.quantile is not None:
+            return np.array([1.0, 1.0])
+        if not self.limit.over:
+            return np.array([self.high if self._upper else self.low, 1.0])
+        ends = self._bounds.get(self.limit.loss, (0.0, 1.0))
+        below = [
+            (f * self._bounds.get(n, (0.0, 1.0))[0], f * self._bounds.get(n, (0.0, 1.0))[1])
+            for n, f in self.limit.term.over
+        ]
+        worst = 0 if self._upper else 1
+        return np.array([ends[1 - worst], sum(pair[worst] for pair in below)])
+
+    def _audited(self, columns: Columns, values: Mapping[str, FloatArray]) -> BoolArray:
+        """Outcomes that should have a label: all of them, or those that a random audit chose."""
+        chosen = np.ones(columns.number, dtype=bool)
+        if self._rules.audit_column is not None:
+            chosen = columns.numbers(self._rules.audit_column) > 0  # nan is not
+        for name, found in values.items():
+            if self._rate(name) is not None and self._rules.audit_column is None:
+                chosen &= ~np.isnan(found)
+        return chosen
+
+    def _probabilities(self, columns: Columns) -> FloatArray | None:
+        """(n,), where each outcome has its own probability of an audit."""
+        if self._rules.audit_column is None:
+            return None
+        q = np.nan_to_num(columns.numbers(self._rules.audit_column))
+        least = float(self._rules.least_audit or 0.0)
+        wrong = np.flatnonzero((q > 0) & ((q < least - _ROUNDING) | (q > 1)))
+        if len(wrong):
+            raise InvalidInputError(
+                f"'{self._rules.audit_column}' must hold 0 for outcomes that were not audited and else a probability between "
+                f"least_audit = {least:g} and 1; row {wrong[0] + 1} of these outcomes has {q[wrong[0]]:g}."
+            )
+        return np.where(q > 0, q, 1.0)
+
+    def _rate(self, name: str) -> float | None:
+        return self._rules.rate_of(name, is_reference=name == self.reference)
+
+    def _condition(self, columns: Columns) -> tuple[BoolArray, BoolArray]:
+        """Whether each outcome meets the limit's condition, and whether that is unknown, which counts as the worst."""
+        if self.limit.given is None:
+            return np.ones(columns.number, dtype=bool), np.zeros(columns.number, dtype=bool)
+        found = columns.numbers(self.limit.given)
+        return (found != 0) | np.isnan(found), np.isnan(found)
+
+    def _shown_by_proxy(self, columns: Columns, audited: BoolArray, unknown: BoolArray) -> BoolArray:
+        """Outcomes without a label whose proxy helps; it may only help where group and condition are known without labels."""
+        if not self.by_proxy:
+            return np.zeros(columns.number, dtype=bool)
+        if self.limit.per is not None:
+            codes, names = columns.labels(self.limit.per)
+            unknown = unknown | (codes == names.index(NO_GROUP))
+        if (unknown & ~audited).any():
+            raise InvalidInputError(
+                f"with a proxy, the group and the condition of '{self.limit}' must be known for outcomes without a "
+                f"label too; row {np.flatnonzero(unknown & ~audited)[0] + 1} of these outcomes lacks one. Leave the proxy out."
+            )
+        return ~audited
+
+    def _proxies(self, columns: Columns) -> FloatArray:
+        name = str(self.limit.proxy)
+        low, high = self._bounds.get(name, (0.0, 1.0))
+        found = columns.numbers(name)
+        self._check(name, found)
+        return np.clip((found - low) / (high - low), 0.0, 1.0)
+
+    def _check(self, name: str, found: FloatArray) -> None:
+        """Raise an error if a loss lies outside of its bounds."""
+        if self.limit.quantile is not None:
+            return
+        source = self.limit.loss if name == self.reference else name
+        low, high = self._bounds.get(source, (0.0, 1.0))
+        wrong = np.flatnonzero((found < low - _ROUNDING) | (found > high + _ROUNDING))
+        if len(wrong):
+            raise InvalidInputError(
+                f"'{name}' must lie within the bounds that were certified, [{low:g}, {high:g}]; row {wrong[0] + 1} of these "
+                f"outcomes has {found[wrong[0]]:g}. None of them was counted. Correct it, or clip what lies outside."
+            )
+
+
+def part_of(counted: Counted, places: IntArray) -> Counted:
+    """Some of the outcomes, as those of one group."""
+    return replace(
+        counted,
+        rows=counted.rows[places],
+        losses=counted.losses[places],
+        measured=counted.measured[:, places],
+        audited=counted.audited[places],
+        q=counted.q[places],
+        missing=counted.missing[places],
+        proxies=None if counted.proxies is None else counted.proxies[places],
+        groups=None,
+    )
+
+
+def by_group(counted: Counted) -> dict[str | None, Counted]:
+    """Group -> its outcomes in their order; all of them under None where the limit is on all."""
+    if counted.groups is None:
+        return {None: counted}
+    order = np.argsort(counted.groups, kind="stable")
+    ends = np.searchsorted(counted.groups[order], np.arange(len(counted.names) + 1))
+    places = {name: order[ends[i] : ends[i + 1]] for i, name in enumerate(counted.names)}
+    return {name: part_of(counted, here) for name, here in places.items() if len(here)}
+
+
+def _refuse(limit: Limit) -> None:
+    if limit.worst is not None:
+        raise InvalidInputError(
+            f"'{limit}' cannot be watched: it was certified by a condition that is stricter than the limit, so that evidence "
+            "against the condition is none against the limit. Watch a quantile instead, or compare batches with check."
+        )
+    if limit.gap_per is not None:
+        raise InvalidInputError(
+            f"'{limit}' cannot be watched: it compares groups in pairs, which outcomes that come one by one do not form. "
+            "Watch a limit per group instead, or compare batches with check."
+        )

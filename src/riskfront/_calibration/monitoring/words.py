@@ -1,0 +1,128 @@
+"""What a monitor says, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from riskfront._calibration.monitoring.detector import Detector
+    from riskfront._calibration.monitoring.monitor import Monitor, Watch
+
+NOT_PROMISED = (
+    "It watches the limits, not the inputs: a change that leaves the risks below their limits raises no alarm, and a risk that "
+    "rises without crossing its limit raises none either."
+)
+
+
+def number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def promise(monitor: Monitor) -> str:
+    watched = f"{len(monitor.watches)} limits and groups" if len(monitor.watches) > 1 else "one limit"
+    if not monitor.promise.weighted:
+        return (
+            f"While every limit holds, a false alarm comes after {monitor.promise.run_length:,} outcomes or more on average "
+            f"({watched})."
+        )
+    share = f", divided among {watched}" if len(monitor.watches) > 1 else ""
+    delta = monitor.promise.delta
+    return (
+        f"While every limit holds, there will never be a false alarm, with probability at least {number(1 - delta)} "
+        f"(delta = {number(delta)}{share})."
+    )
+
+
+def sentences(monitor: Monitor) -> list[str]:
+    """The verdict first, then whatever a reader must know to believe it."""
+    return [*verdict(monitor), *cautions(monitor)]
+
+
+def verdict(monitor: Monitor) -> list[str]:
+    alarms = [sentence for watch in monitor.watches for sentence in alarm_words(watch)]
+    if alarms:
+        return alarms
+    if not monitor.outcomes:
+        return ["No outcome was given yet."]
+    return [f"No alarm after {monitor.outcomes:,} outcomes."]
+
+
+def alarm_words(watch: Watch) -> list[str]:
+    """Nothing without an alarm."""
+    alarm = watch.detector.alarm
+    if alarm is None:
+        return []
+    change = alarm.change
+    found = [
+        f"ALARM: '{watch.name}' is broken, seen at outcome {at(alarm.row, alarm.time)}.",
+        f"The change is estimated at outcome {at(change.row, change.time)}.",
+    ]
+    if change.risk is not None:
+        found.append(f"The risk since then: {number(change.risk)} over {change.outcomes:,} outcomes.")
+    return found
+
+
+def at(row: int, time: str | None) -> str:
+    return f"{row + 1:,}" + (f" ({time})" if time is not None else "")
+
+
+def cautions(monitor: Monitor) -> list[str]:
+    found = []
+    for watch in monitor.watches:
+        missing = watch.detector.missing
+        if missing:
+            found.append(
+                f"{missing:,} of {watch.detector.outcomes:,} outcomes of '{watch.name}' were missing and counted as the worst."
+            )
+    for limit, count in monitor.accounts.left_out.items():
+        if count:
+            found.append(
+                f"{count:,} missing outcomes of '{limit}' were left out, as declared: what is said holds only if they "
+                "would have lost no more than the others."
+            )
+    for name, groups in monitor.accounts.uncovered.items():
+        total = sum(groups.values())
+        if total:
+            named = listed([f"'{group}' ({count:,})" for group, count in list(groups.items())[:5]])
+            found.append(
+                f"{total:,} outcomes belong to groups of '{name}' that were not there at calibration: {named}. No limit was "
+                "certified for them and none is watched."
+            )
+    found += [rate_words(name, *seen) for name, seen in monitor.doubtful_audits().items()]
+    if monitor.input_change is not None and monitor.input_change.row is not None:
+        found.append(
+            f"Warning, not a broken limit: the scores '{monitor.input_change.column}' changed, seen at outcome "
+            f"{monitor.input_change.row + 1:,} (delta = {number(monitor.input_change.delta)} of its own)."
+        )
+    return [*found, *monitor.notes]
+
+
+def rate_words(limit: str, labelled: int, due: int, rate: float) -> str:
+    return (
+        f"Labels came for {100 * labelled / due:.3g} % of outcomes of '{limit}', but {100 * rate:.3g} % was declared: "
+        "the audit is not the random one that the promise rests on."
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def row(watch: Watch) -> dict[str, Any]:
+    """One line of the table of what is watched."""
+    detector: Detector = watch.detector
+    change = detector.change
+    return {
+        "limit": str(watch.limit.limit),
+        "group": watch.group,
+        "outcomes": detector.outcomes,
+        "missing": detector.missing,
+        "risk": detector.risk,
+        "evidence": detector.evidence,
+        "threshold": detector.threshold,
+        "alarm": detector.alarm is not None,
+        "alarm_at": None if detector.alarm is None else detector.alarm.row + 1,
+        "change_at": None if change is None else change.row + 1,
+        "risk_since": None if change is None else change.risk,
+    }

@@ -1,0 +1,112 @@
+"""Outcomes that were told, one by one or a table at a time, in the order of the examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from riskfront._data.groups import Groups
+from riskfront._data.table import LossTable
+from riskfront._problems.spaces.space import Config
+from riskfront._support.arrays import Array, BoolArray, FloatArray, IntArray
+
+
+@dataclass(slots=True)
+class Told:
+    """Values (settings, places) of each loss; known where something was told, missing where an evaluation failed.
+
+    A place is the position of an example in the order in which examples are used, which has nothing to do with outcomes.
+    """
+
+    configs: list[Config]
+    bounds: Mapping[str, tuple[float, float]]
+    known: BoolArray
+    values: dict[str, FloatArray] = field(default_factory=dict)
+    missing: dict[str, BoolArray] = field(default_factory=dict)
+    groups: dict[str, Groups] = field(default_factory=dict)  # of the places
+
+    @classmethod
+    def nothing(
+        cls, configs: list[Config], bounds: Mapping[str, tuple[float, float]], places: int, groups: dict[str, Groups]
+    ) -> Told:
+        return cls(configs, bounds, np.zeros((len(configs), places), dtype=bool), groups=groups)
+
+    def same(self, row: int, place: int, outcome: Mapping[str, float | None]) -> bool:
+        """Whether this very outcome was told before."""
+        return all(
+            self.missing[name][row, place] if value is None else self._equals(name, row, place, value)
+            for name, value in outcome.items()
+        )
+
+    def _equals(self, name: str, row: int, place: int, value: float) -> bool:
+        return not self.missing[name][row, place] and bool(self.values[name][row, place] == value)
+
+    def add(self, row: int, place: int, outcome: Mapping[str, float | None]) -> None:
+        """Write down the outcome of a setting on an example; None is one that failed."""
+        for name, value in outcome.items():
+            if name not in self.values:
+                self.values[name], self.missing[name] = (
+                    np.zeros(self.known.shape),
+                    np.zeros(self.known.shape, dtype=bool),
+                )
+            self.missing[name][row, place] = value is None
+            self.values[name][row, place] = 0.0 if value is None else value
+        self.known[row, place] = True
+
+    def add_columns(self, outcomes: Mapping[str, Array], groups: Mapping[str, Groups]) -> None:
+        """Add examples with the outcomes of all settings, (settings, examples) each, perhaps masked."""
+        n = next(iter(outcomes.values())).shape[1]
+        for name, values in outcomes.items():
+            before = self.values.get(name, np.zeros((len(self.configs), 0)))
+            gaps = self.missing.get(name, np.zeros((len(self.configs), 0), dtype=bool))
+            filled = np.ma.filled(np.ma.asarray(values, dtype=np.float64), 0.0)
+            self.values[name] = np.concatenate([before, filled], axis=1)
+            self.missing[name] = np.concatenate([gaps, np.ma.getmaskarray(values)], axis=1)
+        self.known = np.concatenate([self.known, np.ones((len(self.configs), n), dtype=bool)], axis=1)
+        for name, of in groups.items():
+            before_codes = self.groups[name].codes if name in self.groups else np.zeros(0, dtype=np.int64)
+            self.groups[name] = Groups(of.levels, np.concatenate([before_codes, of.codes]))
+
+    def part(self, edges: IntArray) -> PartOfTold:
+        return PartOfTold(self, edges)
+
+
+@dataclass(slots=True)
+class PartOfTold:
+    """Chunks of told outcomes: planning examples or testing examples. ``places`` are the borders of the chunks."""
+
+    told: Told
+    places: IntArray
+
+    @property
+    def edges(self) -> IntArray:
+        return self.places - self.places[0]
+
+    @property
+    def n_settings(self) -> int:
+        return len(self.told.configs)
+
+    def known(self, row: int, chunk: int) -> bool:
+        if chunk + 1 >= len(self.places):
+            return False
+        return bool(self.told.known[row, self.places[chunk] : self.places[chunk + 1]].all())
+
+    def level(self, row: int) -> int:
+        """How many chunks of a setting are known, from the first on."""
+        chunks = len(self.places) - 1
+        return next((k for k in range(chunks) if not self.known(row, k)), chunks)
+
+    def table(self, rows: Sequence[int], chunks: slice) -> LossTable:
+        start, stop = int(self.places[chunks.start]), int(self.places[chunks.stop])
+        losses: dict[str, Any] = {}
+        for name, values in self.told.values.items():
+            part: Array = values[rows, start:stop]
+            gaps = self.told.missing[name][rows, start:stop]
+            if self.told.bounds.get(name, (0.0, 1.0)) == (0.0, 1.0) and np.isin(part, (0.0, 1.0)).all():
+                part = part.astype(np.int8)
+            losses[name] = np.ma.MaskedArray(part, gaps) if gaps.any() else part
+        groups = {name: Groups(of.levels, of.codes[start:stop]) for name, of in self.told.groups.items()}
+        return LossTable([self.told.configs[row] for row in rows], losses, groups, self.told.bounds)

@@ -1,0 +1,117 @@
+"""Settings of a route by gain a dollar: who answers each example, and who is called, at every level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from riskfront._cascades.cascade_settings import THEN, Stages
+from riskfront._cascades.comparison import net_values
+from riskfront._cascades.gain import LearntGain
+from riskfront._data.logs.runs import Runs
+from riskfront._support.arrays import BoolArray, FloatArray, IntArray
+
+#: the certified threshold of a route: what a dearer model must add for each unit of price
+LEVEL = "least gain a dollar"
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Routes:
+    """Single models, then a setting for each model asked first (None for a router) and level.
+
+    stages, stops, called: as ``CascadeColumn`` takes them; a gate stops where its model answers. rules: (start, level) of
+    every setting, None for a single model.
+    """
+
+    stages: Stages
+    stops: BoolArray
+    called: BoolArray
+    configs: pd.DataFrame
+    rules: list[tuple[str | None, float] | None]
+
+    def with_singles_last(self, count: int) -> Routes:
+        """The same settings with the first ``count``, which are single models, at the end."""
+        order = np.roll(np.arange(len(self.rules)), -count)
+        stages = Stages(self.stages.models[order], self.stages.gates[order])
+        configs = self.configs.iloc[order].reset_index(drop=True)
+        return replace(self, stages=stages, configs=configs, rules=[self.rules[row] for row in order])
+
+
+def setting_name(learnt: LearntGain, start: str | None) -> str:
+    """Models as a setting of the table names them: "small > any of 10"."""
+    others = learnt.chain(start)[0 if start is None else 1 :]
+    anyone = " or ".join(others) if len(others) <= _NAMED else f"any of {len(others)}"
+    return anyone if start is None else f"{start}{THEN}{anyone}"
+
+
+def all_routes(learnt: LearntGain, runs: Runs, alone: Sequence[str], failed: BoolArray) -> Routes:
+    """Every setting on these runs, which must hold all models of the route.
+
+    failed: (runs, examples), where calls failed.
+    """
+    scores, prices = learnt.before(learnt.known_of(runs)) if learnt.fitted["before"] else _same_for_all(learnt, runs)
+    width = max(len(learnt.models), 1)
+    models, gates = list[list[int]](), list[list[int]]()
+    stops, called = list[BoolArray](), list[BoolArray]()
+    rules: list[tuple[str | None, float] | None] = [None] * len(alone)
+    rules += [(start, level) for start in learnt.starts for level in learnt.levels(start)]
+    always = (len(rules) - len(alone)) * (width - 1)
+    for name in alone:
+        models.append([runs.row(name), *[-1] * (width - 1)])
+        gates.append([always] * (width - 1))
+    for start in learnt.starts:
+        chain = learnt.chain(start)
+        order = [learnt.models.index(name) for name in chain]
+        rows = [runs.row(name) for name in chain]
+        seen = scores
+        if start is not None:
+            after = learnt.after(start, scores, learnt.said_by(runs, start))
+            lacks = np.isnan(after[order[0]]) | failed[rows[0]]
+            seen = np.where(lacks, scores, after)
+        for level in learnt.levels(start):
+            net = net_values(seen, prices, level, None if start is None else order[0])[order]
+            if start is not None:
+                net[0, lacks] = -np.inf  # an answer that failed, or says nothing of itself, is not trusted
+            at, asked = follow(net, failed[rows], first=start is not None)
+            gates.append(list(range(len(stops), len(stops) + width - 1)))
+            models.append(rows)
+            stops += [at == position for position in range(width - 1)]
+            called += [asked[position] for position in range(width - 1)]
+    last = np.ones(runs.n_examples, dtype=bool)
+    stages = Stages(np.array(models, dtype=np.int64), np.array(gates, dtype=np.int64).reshape(len(models), width - 1))
+    return Routes(stages, np.stack([*stops, last]), np.stack([*called, last]), _described(learnt, alone, rules), rules)
+
+
+def follow(net: FloatArray, failed: BoolArray, *, first: bool) -> tuple[IntArray, BoolArray]:
+    """(n,) the position that answers, and (models, n) which are called: the best net value, and where that call fails the
+    best of those behind it. ``first``: position 0 has been called already."""
+    n = net.shape[1]
+    each, places = np.arange(n), np.arange(len(net))[:, None]
+    called = np.zeros(net.shape, dtype=bool)
+    called[0] = first
+    at = net.argmax(axis=0)
+    called[at, each] = True
+    for _ in range(len(net)):
+        again = failed[at, each] & (at < len(net) - 1)
+        if not again.any():
+            break
+        at = np.where(again, np.where(places > at, net, -np.inf).argmax(axis=0), at)
+        called[at, each] = True
+    return at, called
+
+
+def _same_for_all(learnt: LearntGain, runs: Runs) -> tuple[FloatArray, FloatArray]:
+    scores, prices = learnt.before({})
+    return np.repeat(scores, runs.n_examples, axis=1), np.repeat(prices, runs.n_examples, axis=1)
+
+
+def _described(
+    learnt: LearntGain, alone: Sequence[str], rules: Sequence[tuple[str | None, float] | None]
+) -> pd.DataFrame:
+    names = [*alone, *(setting_name(learnt, rule[0]) for rule in rules if rule is not None)]
+    levels: list[object] = ["none" if rule is None else rule[1] for rule in rules]
+    return pd.DataFrame({"models": names, LEVEL: pd.Series(levels, dtype=object)})

@@ -1,0 +1,141 @@
+"""What a policy reads when it runs: of the request, of a response, and what people must supply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from riskfront._cascades.confidence import LearntConfidence
+from riskfront._cascades.gain import LearntGain
+from riskfront._data.logs.responses import FROM_PROMPT, FROM_RESPONSE, NEVER, about_prompt, measured, prompt_text
+from riskfront.errors import InvalidInputError
+
+#: confidences that several samples of one answer are needed for
+OF_SAMPLES = ("agreement", "answer_agreement")
+Confidence = str | LearntConfidence | LearntGain
+
+
+def names_of(confidence: Confidence) -> list[str]:
+    """The columns that a confidence rests on."""
+    return [confidence] if isinstance(confidence, str) else [str(name) for name in confidence.features]
+
+
+def one_number(confidence: Confidence) -> str:
+    """The name of the one number that a confidence rests on; "confidence" if it rests on several."""
+    names = [] if isinstance(confidence, LearntGain) else names_of(confidence)
+    return names[0] if len(names) == 1 else "confidence"
+
+
+def must_exist_when_run(confidence: Confidence) -> None:
+    """Raise a clear error if a confidence rests on what only an evaluation run can tell."""
+    for name in names_of(confidence):
+        if name in NEVER:
+            raise InvalidInputError(
+                f"a confidence must be known where the policy runs; '{name}' is not: {NEVER[name]}. Name another column."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is to be called next, and how often."""
+
+    function: Callable[[], Any]
+    times: int = 1
+
+
+def failure_of(replies: Sequence[Any]) -> Exception | None:
+    """The error of a call, of several calls if all failed."""
+    return replies[0] if all(isinstance(reply, Exception) for reply in replies) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Where the numbers come from that a policy compares with its thresholds.
+
+    Attributes:
+        prompt: computed from the request. response: computed from what a model answers.
+        supplied: what people must supply: ``about=``, or with the answer of a model, or by a judge.
+        samples: how often a model is asked, to see whether its answers agree.
+        first_only: whether only the first model is asked that often.
+    """
+
+    prompt: tuple[str, ...]
+    response: tuple[str, ...]
+    supplied: tuple[str, ...]
+    samples: int = 1
+    first_only: bool = False
+
+    @classmethod
+    def of(cls, kind: str, models: Sequence[str], confidence: Confidence, samples: int | None) -> Needs:
+        names = names_of(confidence) if len(models) > 1 else []
+        first = confidence.fitted.get("before", ()) if isinstance(confidence, LearntGain) else ()  # before any response
+        computed = set(FROM_RESPONSE) - set(first) if kind == "cascade" else set()
+        response = [name for name in names if name in computed and (name != "agreement" or samples is not None)]
+        prompt = [name for name in names if name in FROM_PROMPT]
+        supplied = [name for name in names if name not in (*response, *prompt)]
+        times = samples or 1 if "agreement" in response else 1
+        return cls(tuple(prompt), tuple(response), tuple(supplied), times, isinstance(confidence, LearntGain))
+
+    def lines(self) -> list[str]:
+        """What is read from where, in words."""
+        found = [f"{name}: computed from the request ({FROM_PROMPT[name]})" for name in self.prompt]
+        found += [f"{name}: computed from the response ({FROM_RESPONSE[name]})" for name in self.response]
+        found += [f"{name}: you must supply it with every request (about=)" for name in self.supplied]
+        if self.samples > 1:
+            asked = "the first model" if self.first_only else "each model but the last"
+            found.append(f"{asked} is asked {self.samples} times, to see whether its answers agree")
+        return found
+
+
+def of_prompt(prompt: Any) -> dict[str, Any]:
+    """What a request itself tells, if it is a text or messages."""
+    return about_prompt(prompt_text(prompt))
+
+
+def unpacked(replies: Sequence[Any], confidence: Confidence) -> tuple[Any, dict[str, Any]]:
+    """The answer in what a model returned each time it was asked, and the numbers that are known of it.
+
+    A model may return the response of a provider (a chat completion, as an object or a dictionary), a dictionary with "answer"
+    and numbers by name, a pair of an answer and its confidence, or an answer alone. A call that failed is its error; of several
+    calls some may have failed.
+    """
+    parts = [None if isinstance(part, Exception) else _parts(part, confidence) for part in replies]
+    answered = [part for part in parts if part is not None]
+    known: dict[str, Any] = {}
+    if all(part.completion is not None for part in answered):
+        numbers = measured([None if part is None else part.completion for part in parts])
+        # of a response that lacks a number nobody is sure; of an answer that is no response it must be given
+        known |= {name: numbers.get(name, float("nan")) for name in names_of(confidence) if name in FROM_RESPONSE}
+    for name in dict.fromkeys(name for part in answered for name in part.numbers):
+        given = [part.numbers.get(name) for part in answered]
+        known[name] = given[0] if len(answered) == 1 or name != "cost" else _sum(given)
+    return answered[0].answer, known
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    answer: Any
+    numbers: Mapping[str, Any]
+    completion: Mapping[str, Any] | None
+
+
+def _parts(reply: Any, confidence: Confidence) -> _Parts:
+    number = one_number(confidence)
+    if isinstance(reply, Mapping) and "answer" in reply:
+        known = {str(name): value for name, value in reply.items() if name != "answer"}
+        known = {number: known["confidence"], **known} if "confidence" in known else known
+        return _Parts(reply["answer"], known, _completion(reply["answer"]))
+    if isinstance(reply, tuple) and len(reply) == 2:
+        return _Parts(reply[0], {number: reply[1]}, None)
+    return _Parts(reply, {}, _completion(reply))
+
+
+def _completion(answer: Any) -> Mapping[str, Any] | None:
+    """A response of a provider as a dictionary; None if it is none."""
+    found = answer.model_dump() if hasattr(answer, "model_dump") else answer
+    return found if isinstance(found, Mapping) and "choices" in found else None
+
+
+def _sum(numbers: Sequence[Any]) -> Any:
+    return None if any(number is None for number in numbers) else sum(numbers)

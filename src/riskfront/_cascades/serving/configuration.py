@@ -1,0 +1,165 @@
+"""models.toml: how the models of a policy are reached, and how much the endpoint takes on. Keys come from the environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from riskfront._cascades.policy import Policy
+from riskfront._support.values import is_number
+from riskfront.errors import InvalidInputError, StoreError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_PRICES = ("per_call", "per_million_input", "per_million_output")
+#: what a request may hold whatever the configuration allows: it changes no answer
+HARMLESS = frozenset({"model", "messages", "stream", "stream_options", "user", "metadata", "store", "about"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """One model of a policy.
+
+    Args:
+        model: its name for LiteLLM, such as "openai/gpt-4o-mini" or "hosted_vllm/qwen".
+        api_base: address of a server of one's own.
+        api_key_env: the environment variable that holds its key; LiteLLM's own for the provider without it.
+        timeout: seconds for one call. retries: further tries after a failure that may pass.
+        parameters: sent with every call, as in the evaluation: temperature, max_tokens.
+        system: a system message. template: the text of the last user message, with {prompt} for what was asked.
+        price: per_call, per_million_input, per_million_output; without it what LiteLLM's table says, if it knows the model.
+    """
+
+    model: str
+    api_base: str | None = None
+    api_key_env: str | None = None
+    timeout: float = 60.0
+    retries: int = 1
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    system: str | None = None
+    template: str | None = None
+    price: Mapping[str, float] | None = None
+
+    def key(self) -> str | None:
+        return None if self.api_key_env is None else os.environ.get(self.api_key_env)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEntry:
+    """What the endpoint takes on.
+
+    Args:
+        name: what the policy is called in the list of models.
+        most_running: requests that are worked on at the same time. most_waiting: requests that wait; beyond them it is 503.
+        failed_answer: the text that is answered if no model could answer; without it the answer is an error, status 502.
+        api_key_env: the environment variable with the key that clients must send; without it everybody is served.
+        allow: parameters that a request may set; the certificate does not cover what they change.
+        log: file of JSON lines, one a request, without its texts.
+        judge: "module:function" of the prompt, the answer's text and the model, which returns how sure one may be; for a policy
+            whose confidence no response holds.
+    """
+
+    name: str = "riskfront"
+    most_running: int = 256
+    most_waiting: int = 4096
+    failed_answer: str | None = None
+    api_key_env: str | None = None
+    allow: tuple[str, ...] = ()
+    log: str | None = None
+    judge: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """All of models.toml."""
+
+    models: Mapping[str, ModelEntry]
+    server: ServerEntry
+
+    def secrets(self) -> list[str]:
+        """The keys, which must not stand in any message."""
+        named = [entry.api_key_env for entry in self.models.values()] + [self.server.api_key_env]
+        keys = [os.environ.get(name, "") for name in named if name]
+        keys += [value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
+        return [key for key in keys if len(key) >= 4]
+
+
+def read_configuration(path: str | os.PathLike[str], policy: Policy) -> Configuration:
+    """The configuration of a file, if it fits a policy."""
+    try:
+        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StoreError(f"cannot read '{path}': {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"'{path}' must be TOML; {error}.") from None
+    return configuration(data, policy, f"'{path}'")
+
+
+def configuration(data: Mapping[str, Any], policy: Policy, where: str = "the configuration") -> Configuration:
+    """The same from what TOML holds."""
+    unknown = set(data) - {"models", "server"}
+    if unknown:
+        raise InvalidInputError(f"{where} must have the tables models and server; it also has '{sorted(unknown)[0]}'.")
+    listed = data.get("models", {})
+    missing = [name for name in policy.models if name not in listed]
+    if missing:
+        raise InvalidInputError(
+            f"{where} must say how to reach every model of the policy; '{missing[0]}' is missing. Add "
+            f'[models."{missing[0]}"] with model = "provider/name".'
+        )
+    models = {name: _entry(ModelEntry, listed[name], f"{where}, models.{name}") for name in policy.models}
+    server = _entry(ServerEntry, data.get("server", {}), f"{where}, server")
+    for name, entry in models.items():
+        _must_be_usable(entry, f"{where}, models.{name}")
+    keys = {server.api_key_env, *(entry.api_key_env for entry in models.values())} - {None}
+    lacking = [name for name in sorted(map(str, keys)) if not os.environ.get(name)]
+    if lacking:
+        raise InvalidInputError(
+            f"{where} names the environment variable {lacking[0]}, which must hold a key; it is not set."
+        )
+    if min(server.most_running, server.most_waiting + 1) < 1:
+        raise InvalidInputError(f"{where}, server: most_running must be at least 1 and most_waiting at least 0.")
+    return Configuration(models, server)
+
+
+def _entry(kind: Any, given: Any, where: str) -> Any:
+    """A dataclass from a table, whose names and kinds of values are checked."""
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(f"{where} must be a table; got {given!r}.")
+    if "api_key" in given or "key" in given:
+        raise InvalidInputError(
+            f"{where}: keys must come from the environment, never from a file; name the variable with api_key_env."
+        )
+    known = {part.name: part for part in fields(kind)}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise InvalidInputError(f"{where} has no '{unknown[0]}'; it takes {', '.join(known)}.")
+    lacking = [part.name for part in known.values() if part.default is MISSING and part.default_factory is MISSING]
+    if not set(lacking) <= set(given):
+        raise InvalidInputError(f"{where} must have '{lacking[0]}', such as \"openai/gpt-4o-mini\"; it has none.")
+    kinds: dict[str, Any] = {"str": str, "float": (int, float), "int": int, "Mapping": Mapping, "tuple": list}
+    for name, value in given.items():
+        wanted = kinds[str(known[name].type).split("[")[0].split(" ")[0]]
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise InvalidInputError(f"{where}: '{name}' must be of the kind {known[name].type}; got {value!r}.")
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+
+
+def _must_be_usable(entry: ModelEntry, where: str) -> None:
+    if entry.timeout <= 0 or entry.retries < 0:
+        raise InvalidInputError(f"{where}: timeout must be positive and retries at least 0.")
+    if entry.template is not None and "{prompt}" not in entry.template:
+        raise InvalidInputError(f"{where}: template must hold {{prompt}}; it does not.")
+    for name, price in (entry.price or {}).items():
+        if name not in _PRICES or not is_number(price) or price < 0:
+            raise InvalidInputError(f"{where}: price must have numbers of at least 0 under {', '.join(_PRICES)}.")
+    secret = next((name for name in entry.parameters if "key" in name.lower() or name.lower() == "token"), None)
+    if secret is not None:
+        raise InvalidInputError(f"{where}: keys must come from the environment, never from a file; remove '{secret}'.")

@@ -1,0 +1,100 @@
+"""A policy as a provider of LiteLLM, so that a LiteLLM proxy serves it as one more model.
+
+A file beside the proxy's configuration holds the policy, and the configuration names it::
+
+    # certified.py
+    from riskfront.serving import PolicyProvider
+    policy = PolicyProvider("policy.json", "models.toml")
+
+    # config.yaml
+    model_list:
+      - model_name: certified
+        litellm_params: {model: riskfront/policy}
+    litellm_settings:
+      custom_provider_map:
+        - {provider: riskfront, custom_handler: certified.policy}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+from riskfront._cascades.policy import ModelsFailedError, Policy
+from riskfront._cascades.serving.application import chunks
+from riskfront._cascades.serving.calls import load_litellm
+from riskfront._cascades.serving.service import OverloadedError, Served, Service
+from riskfront.errors import InvalidInputError
+
+load_litellm()
+
+from litellm.llms.custom_llm import CustomLLM, CustomLLMError  # noqa: E402
+from litellm.types.utils import ModelResponse  # noqa: E402
+
+#: what LiteLLM tells its providers of how to call, which changes no answer
+_OF_LITELLM = frozenset({"extra_body", "max_retries", "timeout", "api_key", "api_base", "model"})
+
+
+class PolicyProvider(CustomLLM):
+    """A certified policy for LiteLLM: ``acompletion``, ``astreaming`` and their forms that wait.
+
+    Args:
+        policy: a policy, or its JSON file.
+        models: models.toml, or what it holds.
+    """
+
+    def __init__(
+        self, policy: Policy | str | os.PathLike[str], models: Mapping[str, Any] | str | os.PathLike[str]
+    ) -> None:
+        super().__init__()
+        self.service = Service(policy, models)
+
+    async def acompletion(self, *_: Any, messages: Any, optional_params: Mapping[str, Any], **__: Any) -> ModelResponse:
+        return _response(await self._answered(messages, optional_params))
+
+    def completion(self, *_: Any, messages: Any, optional_params: Mapping[str, Any], **__: Any) -> ModelResponse:
+        return _response(asyncio.run(self._answered(messages, optional_params)))
+
+    async def astreaming(
+        self, *_: Any, messages: Any, optional_params: Mapping[str, Any], **__: Any
+    ) -> AsyncIterator[dict[str, Any]]:
+        for piece in _pieces(await self._answered(messages, optional_params)):
+            yield piece
+
+    def streaming(
+        self, *_: Any, messages: Any, optional_params: Mapping[str, Any], **__: Any
+    ) -> Iterator[dict[str, Any]]:
+        yield from _pieces(asyncio.run(self._answered(messages, optional_params)))
+
+    async def _answered(self, messages: Any, parameters: Mapping[str, Any]) -> Served:
+        given = {**parameters, **(parameters.get("extra_body") or {}), "messages": messages}
+        given = {name: value for name, value in given.items() if name not in _OF_LITELLM}
+        try:
+            return await self.service.answer(given)
+        except InvalidInputError as error:
+            raise CustomLLMError(400, str(error)) from None
+        except OverloadedError as error:
+            raise CustomLLMError(503, str(error)) from None
+        except ModelsFailedError as error:
+            raise CustomLLMError(502, str(error)) from None
+
+
+def _response(served: Served) -> ModelResponse:
+    told = {name: value for name, value in served.completion.items() if value is not None}
+    return ModelResponse(**told)
+
+
+def _pieces(served: Served) -> Iterator[dict[str, Any]]:
+    usage = served.completion["usage"]
+    for chunk in chunks(served):
+        choice = chunk["choices"][0]
+        yield {
+            "text": choice["delta"].get("content") or "",
+            "is_finished": choice["finish_reason"] is not None,
+            "finish_reason": choice["finish_reason"] or "",
+            "usage": usage if choice["finish_reason"] is not None else None,
+            "index": 0,
+            "tool_use": None,
+        }

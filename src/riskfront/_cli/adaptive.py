@@ -1,0 +1,277 @@
+"""Commands of the adaptive Transformer: accelerate does everything, the others one step of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from riskfront._cli.adaptive_options import GridOptions, RowOptions, SearchOptions, TrainingOptions
+from riskfront._cli.option_groups import grouped
+from riskfront._cli.options import Json, Out, Seed, must_be_writable, show
+from riskfront._cli.stopping import resumable
+from riskfront._reporting.terminal import make_console, show_grid
+from riskfront._support.files import write_text
+from riskfront.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from riskfront.transformers import AdaptiveClassifier, CascadeClassifier, Plan
+    from riskfront.transformers._data.texts import TextParts
+    from riskfront.transformers._learning.training import Trained
+
+Model = Annotated[
+    str,
+    typer.Option(
+        help="Folder or hub name of an encoder: BERT, RoBERTa, ELECTRA, DistilBERT, MPNet, ALBERT, DeBERTa-v3, "
+        "ModernBERT and their kin."
+    ),
+]
+Small = Annotated[
+    str,
+    typer.Option(help="A smaller encoder that answers first; the other one reads what it is not sure of: a cascade."),
+]
+Data = Annotated[str, typer.Option(help="Parquet or CSV with text (or text_a, text_b), label and perhaps split.")]
+Folder = Annotated[Path, typer.Option("--out", help="Folder for everything that is made; go on in it later.")]
+TrainRows = Annotated[int, typer.Option(min=0, help="Rows to train on; 0 for all.")]
+UnlabelledTexts = Annotated[
+    str,
+    typer.Option(
+        "--unlabelled",
+        help="Parquet or CSV with texts without labels: whether settings agree with the full model on them sharpens the test.",
+    ),
+]
+Device = Annotated[str, typer.Option(help="Such as cuda; by default CUDA where there is one.")]
+
+steps = typer.Typer(help="The steps of accelerate, one by one.", no_args_is_help=True)
+
+
+@grouped
+def accelerate(
+    model: Model,
+    data: Data,
+    out: Folder,
+    wanted: SearchOptions,
+    how: TrainingOptions,
+    thresholds: GridOptions,
+    rows: RowOptions,
+    seed: Seed = 0,
+    train_rows: TrainRows = 0,
+    small: Small = "",
+    unlabelled: UnlabelledTexts = "",
+    device: Device = "",
+    as_json: Json = False,
+) -> int:
+    """Make a text classifier faster with a bound on what it loses: train, trace, certify."""
+    problem = wanted.problem(wanted.p_value)
+    from riskfront.transformers import Plan, accelerate_cascade
+    from riskfront.transformers import accelerate as accelerate_model
+
+    grid = thresholds.grid()
+    plan = Plan(training=how.training(seed), grid=grid, seed=seed, **rows.plan(train_rows), **wanted.strategy())
+    options = {"device": device or None, **_told(as_json)}
+    found: Any
+    if small and unlabelled:
+        raise InvalidInputError(
+            "unlabelled texts help to certify one encoder; a cascade, with --small, is tested by labels."
+        )
+    with resumable(out):
+        if small:
+            found = accelerate_cascade(small, model, data, problem, out, plan, **options)
+        else:
+            found = accelerate_model(model, data, problem, out, plan, unlabelled=unlabelled or None, **options)
+    return _shown(found, out, as_json)
+
+
+@steps.command()
+@grouped
+def train(
+    model: Model,
+    data: Data,
+    out: Folder,
+    how: TrainingOptions,
+    rows: RowOptions,
+    seed: Seed = 0,
+    train_rows: TrainRows = 0,
+    device: Device = "",
+) -> int:
+    """Fine-tune, score heads, train exit heads and token predictors; finished steps are kept."""
+    from riskfront.transformers import Plan
+    from riskfront.transformers._accelerate import classifier_of, read_parts, train_parts
+
+    plan = Plan(training=how.training(seed), seed=seed, **rows.plan(train_rows))
+    with resumable(out):
+        trained = train_parts(model, read_parts(data, plan), out, plan, device=device or None, say=_say)
+        classifier_of(trained).save_pretrained(out)
+    make_console().print(f"Wrote {out}", markup=False, style="dim")
+    return 0
+
+
+@steps.command()
+@grouped
+def trace(
+    folder: Annotated[Path, typer.Argument(help="What train or accelerate wrote.")],
+    data: Data,
+    store: Annotated[str, typer.Option(help="Store to fill; then: riskfront calibrate STORE.")],
+    thresholds: GridOptions,
+    rows: RowOptions,
+    seed: Seed = 0,
+    device: Device = "",
+) -> int:
+    """Trace every setting of a trained classifier on the calibration rows, into a store of losses."""
+    from riskfront._data.stores.loss_store import write_notes
+    from riskfront.transformers import Plan
+    from riskfront.transformers._accelerate import thresholds_of, trace_of
+    from riskfront.transformers._data.fresh import fresh_texts
+    from riskfront.transformers._data.texts import read_texts
+
+    plan = Plan(grid=thresholds.grid(), seed=seed, **rows.plan())
+    trained, parts = _loaded(folder, data, plan, device)
+    fresh = fresh_texts(parts, trained.learnt, leave_out=plan.leave_out_repeats)
+    with resumable(store):
+        space = thresholds_of(trained, parts.validation, plan).space
+        found = trace_of(trained, fresh.texts, folder, plan)
+        write_notes(store, fresh.notes)
+        table = found.fill(store, space.grid(1))
+    console = make_console()
+    total = len(read_texts(data))
+    if len(found) < total:
+        console.print(
+            f"{len(found):,} of {total:,} rows are calibration rows; the others are for learning, by the column split or by "
+            f"their content. To test the certified setting on all of them: riskfront check {folder} {data}",
+            markup=False,
+        )
+    for note in fresh.notes:
+        console.print(f"Note: {note}", markup=False)
+    console.print(f"{table.n_configs:,} settings x {table.n_examples:,} texts in {store}", markup=False)
+    return 0
+
+
+@steps.command()
+@grouped
+def certify(
+    folder: Annotated[Path, typer.Argument(help="What train or accelerate wrote; the certificate goes into it.")],
+    data: Data,
+    wanted: SearchOptions,
+    thresholds: GridOptions,
+    rows: RowOptions,
+    seed: Seed = 0,
+    unlabelled: UnlabelledTexts = "",
+    device: Device = "",
+    as_json: Json = False,
+) -> int:
+    """Find and certify the thresholds of a trained classifier."""
+    problem = wanted.problem(wanted.p_value)
+    from riskfront.transformers import Plan
+    from riskfront.transformers._accelerate import certify as certify_thresholds
+    from riskfront.transformers._accelerate import check_problem
+
+    grid = thresholds.grid()
+    check_problem(problem, grid, unlabelled=bool(unlabelled))
+    plan = Plan(grid=grid, seed=seed, **rows.plan(), **wanted.strategy())
+    trained, parts = _loaded(folder, data, plan, device)
+    with resumable(folder):
+        found = certify_thresholds(
+            trained, parts, problem, folder, plan, unlabelled=unlabelled or None, **_told(as_json)
+        )
+    return _shown(found, folder, as_json)
+
+
+@steps.command()
+def predict(
+    folder: Annotated[Path, typer.Argument(help="What accelerate wrote.")],
+    data: Annotated[str, typer.Option(help="Parquet or CSV with text, or text_a and text_b.")],
+    out: Out = None,
+    missing: Annotated[
+        str, typer.Option(help="What becomes of empty texts: raise (an error), or abstain and answer the others.")
+    ] = "raise",
+    device: Device = "",
+) -> int:
+    """Classify texts at the certified setting, into a CSV file or onto the screen."""
+    from riskfront.transformers._cascade.cascade_classifier import load_accelerated
+    from riskfront.transformers._data.texts import read_texts
+
+    must_be_writable(out, inputs=[Path(data)])
+    frame = read_texts(data)
+    classifier = load_accelerated(folder, device=device or None)
+    if {"text_a", "text_b"} <= set(frame.columns):
+        texts: Any = list(zip(frame["text_a"], frame["text_b"], strict=True))
+    elif "text" in frame.columns:
+        texts = frame["text"].tolist()
+    else:
+        raise InvalidInputError(f"data must have a column 'text', or 'text_a' and 'text_b'; got {list(frame.columns)}.")
+    answers = frame.assign(prediction=classifier.predict(texts, missing=missing))
+    if out is None:
+        print(answers[["prediction"]].to_csv(index=False), end="")
+    else:
+        write_text(out, answers.to_csv(index=False))
+    return 0
+
+
+def _loaded(folder: Path, data: str, plan: Plan, device: str) -> tuple[Trained, TextParts]:
+    from riskfront.transformers import AdaptiveClassifier
+    from riskfront.transformers._accelerate import declared, read_parts
+    from riskfront.transformers._learning.training import Trained
+
+    parts = read_parts(data, plan, learning=False)
+    found = AdaptiveClassifier.from_pretrained(folder, device=device or None)
+    if set(found.classes) != set(parts.train.classes):
+        raise InvalidInputError(
+            f"the data must have the classes of the model, {list(found.classes)}; got {list(parts.train.classes)}."
+        )
+    learnt = declared(found.learnt, plan)
+    return Trained(found.network, found.classes, found.tokenizer, found.max_length, learnt), parts
+
+
+def _shown(found: AdaptiveClassifier | CascadeClassifier, folder: Path, as_json: bool) -> int:
+    if found.certificate is None:
+        return 1
+    from riskfront.transformers._gain import Gain
+
+    gain = Gain.load(folder)
+    if as_json:
+        print(
+            json.dumps({**found.certificate.to_dict(), "gain": None if gain is None else asdict(gain)}, allow_nan=False)
+        )
+    else:
+        if gain is not None:
+            make_console().print(
+                gain.sentence(found.certificate.problem, found.certificate.delta_of_all_looks),
+                markup=False,
+                style="bold",
+            )
+        show(found.certificate, as_json, written=[folder])
+        _show_alternatives(folder)
+    return 0 if found.certificate and found.certificate.guaranteed else 1
+
+
+def _show_alternatives(folder: Path) -> None:
+    """The table "What else you could do"; a sentence where something is better than what was certified."""
+    from riskfront.transformers._alternatives import better_than_certified, load_alternatives
+
+    rows = load_alternatives(folder)
+    if not rows:
+        return
+    console = make_console()
+    header = ["", "accuracy", "texts", "ms, one text", "ms a text, 32"]
+    cells = [
+        [row.name, f"{row.accuracy:.3f}", f"{row.texts:,}", f"{row.alone:.2f}", f"{row.together:.2f}"] for row in rows
+    ]
+    show_grid(console, "\nWhat else you could do (measured on the calibration texts, not certified)", header, cells)
+    for name in better_than_certified(rows):
+        console.print(f"{name}: more accurate and faster here than the certified setting.", markup=False)
+
+
+def _told(as_json: bool) -> dict[str, Any]:
+    """Whether to say what is being done: not where machines read."""
+    return {"say": _silent, "progress": False} if as_json else {"say": _say}
+
+
+def _say(line: str) -> None:
+    make_console().print(line, markup=False, style="dim")
+
+
+def _silent(line: str) -> None:
+    pass

@@ -1,0 +1,309 @@
+"""cascade: from runs of models to a certified policy."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import riskfront as rf
+from riskfront._cascades import words
+from riskfront._cascades.exports import refuse_exports
+from riskfront._cascades.gain import price_column
+from riskfront._cascades.policy import few_explored, slim
+from riskfront._cli.deciding import ranges, show_frontier, write_frontier
+from riskfront._cli.option_groups import grouped
+from riskfront._cli.options import (
+    Json,
+    MethodName,
+    ProblemOptions,
+    PValue,
+    Seed,
+    Unlabelled,
+    parse_bounds,
+    parse_names,
+    parse_number,
+    show,
+)
+from riskfront._data.logs.prices import read_prices
+from riskfront._reporting.terminal import make_console, show_grid
+from riskfront._support.values import known
+from riskfront.errors import InvalidInputError
+from riskfront.methods import Method, make_method
+
+#: columns that are a confidence wherever they are logged
+_CONFIDENCES = ("confidence", "judge", "logprob", "choice_logprob", "agreement", "answer_agreement")
+#: what a response tells of itself, to learn a confidence from; latency and price it does not
+_TOOK = ("tokens", "input_tokens", "output_tokens", "response_chars")
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeOptions:
+    """Which cascades are offered."""
+
+    stages: Annotated[int, typer.Option(help="Largest number of models in a row.")] = 2
+    confidence: Annotated[
+        str, typer.Option(help="Column that says how sure an answer is; several, separated by commas, are learnt from.")
+    ] = ""
+    rank_by: Annotated[
+        str,
+        typer.Option(
+            "--rank-by",
+            help="'gain': what a better model would add for what it costs more, the default where prices differ; 'right': the "
+            "probability that an answer is right.",
+        ),
+    ] = ""
+    thresholds: Annotated[str, typer.Option(help="How many for each model, or the numbers: '0.5,0.7,0.9'.")] = "20"
+    router: Annotated[bool, typer.Option("--router", help="Decide by the prompt, before any model is called.")] = False
+    models: Annotated[str, typer.Option(help="Models to use, separated by commas; all by default.")] = ""
+    aside: Annotated[float | None, typer.Option(help="Share of examples set aside for thresholds and confidence.")] = (
+        None
+    )
+    binary: Annotated[str, typer.Option(help="'score' if it can only ever be 0 or 1.")] = ""
+    bounds: Annotated[list[str], typer.Option("--bounds", help="Range of a loss, as 'score=0,10'.")] = field(
+        default_factory=list
+    )
+    where: Annotated[list[str], typer.Option("--where", help="Models and examples that count: 'task == arc'.")] = field(
+        default_factory=list
+    )
+
+    prices: Annotated[
+        str,
+        typer.Option(
+            help="What a call costs, where the runs do not say: 'small=0.001, large=0.03', or a file with the columns model "
+            "and per_call, per_million_input or per_million_output (tokens)."
+        ),
+    ] = ""
+    score: Annotated[str, typer.Option(help="Of logs with several metrics, the one that is the score.")] = ""
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Leave out, by name, logs that are damaged or that did not end.")
+    ] = False
+    latest: Annotated[
+        bool, typer.Option("--latest", help="Of several logs of one run, take the latest answer to each example.")
+    ] = False
+
+    def runs(self, path: str) -> Any:
+        found = rf.read_runs(
+            path, score=self.score or None, where=self.where, skip_broken=self.skip_broken, latest=self.latest
+        )
+        return found.priced(read_prices(self.prices)) if self.prices else found
+
+    def make(self, path: str, seed: int) -> rf.Cascade:
+        runs = self.runs(path)
+        kind = rf.Router if self.router else rf.Cascade
+        numbers = [parse_number(text, "--thresholds") for text in parse_names(self.thresholds)]
+        single = len(numbers) == 1 and numbers[0] >= 1 and float(numbers[0]).is_integer() and "." not in self.thresholds
+        return kind(
+            runs,
+            stages=self.stages,
+            confidence=self._confidence(runs),
+            thresholds=int(numbers[0]) if single else numbers,
+            models=parse_names(self.models) or None,
+            aside=self.aside,
+            seed=seed,
+        )
+
+    def table(self, made: rf.Cascade, problem: rf.Problem) -> rf.LossTable:
+        """The table of a cascade, with every column that the problem asks for."""
+        there = {*made.runs.values, *(str(name) for name in made.runs.examples if _is_number(made.runs, str(name)))}
+        asked = {*problem.losses, *_proxies(problem)} & there - {made.score}
+        return made.table(binary=parse_names(self.binary), bounds=parse_bounds(self.bounds), also=sorted(asked))
+
+    def unlabelled(self, made: rf.Cascade, path: str, problem: rf.Problem) -> rf.LossTable | None:
+        """What proxies say of every setting on the unlabelled examples of a file; None without one."""
+        if not path:
+            return None
+        proxies = _proxies(problem)
+        if not proxies:
+            raise InvalidInputError(
+                "unlabelled examples help with limits that name a proxy; none does. Name a column that is known without "
+                "labels: --limit 'score drop <= 0.03 proxy judge'."
+            )
+        runs = rf.read_runs(path, where=self.where, skip_broken=self.skip_broken, latest=self.latest)
+        return made.unlabelled(runs, proxies, bounds=parse_bounds(self.bounds))
+
+    def _confidence(self, runs: Any) -> str | rf.LearntConfidence | rf.LearntGain:
+        if self.rank_by:
+            known(self.rank_by, ("gain", "right"), "--rank-by")
+        named = parse_names(self.confidence)
+        counted = "." not in self.thresholds and len(parse_names(self.thresholds)) == 1
+        by_gain = counted and self.stages == 2 and price_column(runs) is not None and self.rank_by != "right"
+        if self.rank_by == "gain" or (by_gain and (len(named) != 1 or not _is_number(runs, named[0]))):
+            return rf.LearntGain(named)
+        if len(named) == 1 and _is_number(runs, named[0]):
+            return named[0]
+        if named:
+            return rf.LearntConfidence(named)
+        logged = [] if self.router else [name for name in _CONFIDENCES if name in runs.values]
+        if logged:
+            return logged[0]
+        about = [str(name) for name in runs.examples if _useful(runs, str(name))]
+        took = [] if self.router else [name for name in _TOOK if name in runs.values and _mostly_known(runs, name)]
+        if not about and not took:
+            raise InvalidInputError(
+                "a confidence must be named (--confidence): nothing was logged to learn it from. "
+                f"Columns: {', '.join([*runs.values, *map(str, runs.examples)])}."
+            )
+        return rf.LearntConfidence([*about, *took])
+
+
+@grouped
+def cascade(
+    runs: Annotated[str, typer.Argument(help="Runs of several models: what import wrote, or a folder of logs.")],
+    wanted: ProblemOptions,
+    offered: CascadeOptions,
+    method: MethodName = "pareto-testing",
+    p_value: PValue = "auto",
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the policy, its certificate and report.")] = None,
+    export: Annotated[str, typer.Option(help="Refused for every other router, with the reason; use serve.")] = "",
+    unlabelled: Unlabelled = "",
+    as_json: Json = False,
+) -> int:
+    """Find a cascade or router of models for which all limits hold, with proof; limits may be ranges to decide by."""
+    refuse_exports(parse_names(export))
+    if out is not None:
+        _folder(out)
+    if not wanted.reference and any(" drop" in text for text in wanted.limit):
+        raise _no_reference("it is missing (--reference)", offered.runs(runs).names)
+    varied = any(".." in text for text in wanted.limit)
+    problem, values = ranges(wanted, p_value) if varied else (wanted.problem(p_value), {})
+    made = offered.make(runs, seed)
+    for name in {limit.drop_from for limit in problem.limits} - {None, *made.runs.names}:
+        raise _no_reference(f"'{name}' is not one of them", made.runs.names)
+    table = offered.table(made, problem)
+    if "cost" in problem.losses and "cost" not in table.loss_names:
+        raise InvalidInputError(
+            f"the runs must hold a cost to limit or minimise it; they hold {', '.join(table.loss_names)}. Add prices: "
+            "riskfront import ... --prices 'small=0.001, large=0.03', or minimise calls."
+        )
+    if not as_json:
+        _say(made)
+    chosen = made.method if method == made.method.name else make_method(method)
+    if varied:
+        return _decide(made, table, problem, values, chosen, seed, offered, out, as_json)
+    others = offered.unlabelled(made, unlabelled, problem)
+    certificate = _explained(made, slim(rf.calibrate(table, problem, method=chosen, seed=seed, unlabelled=others)))
+    certificate = replace(certificate, source={"cascade": asdict(offered)})
+    written: list[Path] = []
+    if out is not None:
+        certificate.save(out / "certificate.json")
+        rf.write_report(certificate, out / "report.html")
+        written += [out / "certificate.json", out / "report.html"]
+        if certificate and certificate.guaranteed:
+            policy = replace(made.policy(certificate), certificate=certificate)
+            policy.save(out / "policy.json")
+            written.append(out / "policy.json")
+    if as_json:
+        print(json.dumps(_summary(made, certificate), allow_nan=False))
+    else:
+        show(certificate, False, written)
+    return 0 if certificate and certificate.guaranteed else 1
+
+
+def _decide(
+    made: rf.Cascade,
+    table: rf.LossTable,
+    problem: rf.Problem,
+    values: dict[str, list[float]],
+    method: Method,
+    seed: int,
+    offered: CascadeOptions,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Limits that are ranges: a page to decide on, with every rule in words, instead of one policy."""
+    found = rf.frontier(table, problem, values, method=method, seed=seed, simultaneous=True)
+    found = replace(
+        found,
+        source={"cascade": asdict(offered)},
+        rules=words.rules_in_words(made, found),
+        explored=few_explored(found.explored),
+    )
+    written = [] if out is None else [out / "frontier.json", out / "decide.html"]
+    if written:
+        write_frontier(found, *written)
+    if as_json:
+        print(json.dumps(found.to_dict(), allow_nan=False))
+    else:
+        show_frontier(found, written)
+    return 0 if found and found.guaranteed else 1
+
+
+def recompute(claimed: rf.Certificate, path: str, unlabelled: str = "") -> rf.Certificate:
+    """The certificate of a cascade again, from its runs."""
+    offered = CascadeOptions(**(claimed.source or {})["cascade"])
+    made = offered.make(path, claimed.seed or 0)
+    table = offered.table(made, claimed.problem)
+    method = make_method(claimed.method, **claimed.parameters)
+    if claimed.frontier is not None:
+        values = claimed.frontier["values"]
+        found = rf.frontier(table, claimed.problem, values, method=method, seed=claimed.seed or 0, simultaneous=True)
+        return slim(found.choose(claimed.frontier["chosen"]))
+    others = offered.unlabelled(made, unlabelled, claimed.problem)
+    seed = claimed.seed or 0
+    return _explained(made, slim(rf.calibrate(table, claimed.problem, method=method, seed=seed, unlabelled=others)))
+
+
+def _explained(made: rf.Cascade, certificate: rf.Certificate) -> rf.Certificate:
+    """The certificate with the rule in words, who answers, and what is saved."""
+    said = words.rule_and_saving(made, certificate) if certificate else []
+    return replace(certificate, notes=(*certificate.notes, *said))
+
+
+def _proxies(problem: rf.Problem) -> list[str]:
+    return list(dict.fromkeys(str(limit.proxy) for limit in problem.limits if limit.proxy is not None))
+
+
+def _summary(made: rf.Cascade, certificate: rf.Certificate) -> dict[str, Any]:
+    found = {"settings": len(made), "n_aside": made.n_aside, "certificate": certificate.to_dict()}
+    if not certificate:
+        return found | {"models": None, "thresholds": None, "shares": None}
+    policy = made.policy(certificate)
+    return found | {"models": policy.models, "thresholds": policy.thresholds, "shares": policy.shares}
+
+
+def _say(made: rf.Cascade) -> None:
+    console = make_console()
+    console.print(
+        f"{len(made):,} {made.kind}s of up to {made.stages} of {len(made.runs)} models x {made.runs.n_examples:,} examples. "
+        + " ".join(words.what_decides(made)),
+        markup=False,
+        style="dim",
+    )
+    rows = words.comparison_rows(made)
+    if rows:
+        show_grid(console, *rows)
+
+
+def _no_reference(what: str, names: Any) -> InvalidInputError:
+    return InvalidInputError(
+        f"a drop must be taken from a reference, which is one of the models; {what}. Models: {', '.join(names)}."
+    )
+
+
+def _folder(out: Path) -> None:
+    try:
+        out.mkdir(exist_ok=True)
+    except OSError as error:
+        raise rf.StoreError(f"the folder '{out}' must be writable; {error.strerror}.") from None
+
+
+def _is_number(runs: Any, name: str) -> bool:
+    return name in runs.values or (name in runs.examples and runs.examples[name].dtype.kind in "iuf")
+
+
+def _useful(runs: Any, name: str) -> bool:
+    """Numbers, and texts of few kinds, can be learnt from; texts that name or are the example cannot."""
+    return name not in ("example", "prompt") and (
+        runs.examples[name].dtype.kind in "iuf" or 1 < runs.examples[name].nunique() <= 50
+    )
+
+
+def _mostly_known(runs: Any, name: str) -> bool:
+    """Whether every model has a number for most of its answers; of an answer without it nobody would ever be sure."""
+    return bool((np.isnan(runs.value(name)).mean(axis=1) < 0.5).all())

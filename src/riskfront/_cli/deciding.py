@@ -1,0 +1,175 @@
+"""decide and choose: a page to decide on, and the certificate of what was decided."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import riskfront as rf
+from riskfront._calibration.value_grid import with_value
+from riskfront._cli.option_groups import grouped
+from riskfront._cli.options import (
+    ChooseOption,
+    Json,
+    MethodOptions,
+    Out,
+    ProblemOptions,
+    PValue,
+    Seed,
+    TableFile,
+    TableOptions,
+    must_be_writable,
+    show,
+)
+from riskfront._data.reading.sources import notes_of
+from riskfront._reporting.terminal import make_console, show_frame
+from riskfront.errors import InvalidInputError
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_RANGE = re.compile(rf"(?P<low>{_NUMBER})\s*\.\.\s*(?P<high>{_NUMBER})(?:\s*/\s*(?P<count>\d+))?")
+_VALUES_OF_ONE, _VALUES_OF_SEVERAL = 21, 13  # at most, where the number of values is left open
+_SHOWN = 25  # rows in the terminal
+
+
+@grouped
+def decide(
+    table: TableFile,
+    wanted: ProblemOptions,
+    columns: TableOptions,
+    by: MethodOptions,
+    p_value: PValue = "auto",
+    seed: Seed = 0,
+    page: Annotated[Path | None, typer.Option(help="HTML page to write: sliders, and what each limit buys.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write the frontier to, for riskfront choose.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Certify whole ranges of limits with one confidence, and decide by looking: 'error <= 0.01..0.10'."""
+    must_be_writable(page, out, inputs=[table])
+    problem, values = ranges(wanted, p_value)
+    losses = columns.read(table, problem, quiet=as_json)
+    frontier = rf.frontier(losses, problem, values, method=by.made(), seed=seed, simultaneous=True)
+    frontier = replace(frontier, source=asdict(columns), notes=(*notes_of(table), *frontier.notes))
+    write_frontier(frontier, out, page)
+    if as_json:
+        print(json.dumps(frontier.to_dict(), allow_nan=False))
+    else:
+        show_frontier(frontier, [path for path in (out, page) if path is not None])
+    return 0 if frontier and frontier.guaranteed else 1
+
+
+def write_frontier(frontier: rf.Frontier, out: Path | None, page: Path | None) -> None:
+    """The file and the page of a frontier, where they are asked for."""
+    if out is not None:
+        frontier.save(out)
+    if page is not None:
+        file = str(out) if out is not None else "frontier.json"
+        rf.write_decide_page(frontier, page, file=file, command=shlex.join(["riskfront", *sys.argv[1:]]))
+
+
+def show_frontier(frontier: rf.Frontier, written: list[Path]) -> None:
+    """The best settings in the terminal, and what is guaranteed."""
+    console = make_console()
+    console.print(frontier.guarantee(), style="bold" if frontier.guaranteed else "bold red", markup=False)
+    goals = [objective.name for objective in frontier.problem.objectives]
+    limits = [f"limit on {name}" for name in frontier.values]
+    shown = frontier.frame.iloc[::-1][[*limits, "n_certified", *frontier.setting_columns.values(), *goals]]
+    if len(shown) > _SHOWN:
+        shown = shown.iloc[:: math.ceil(len(shown) / _SHOWN)]
+    show_frame(console, "Best certified settings", shown.rename(columns={"n_certified": "certified settings"}))
+    for path in written:
+        console.print(f"Wrote {path}", markup=False, style="dim")
+
+
+def choose(
+    frontier: Annotated[Path, typer.Argument(help="A frontier, as JSON, from riskfront decide.")],
+    limit: Annotated[
+        list[str],
+        typer.Option("--limit", help="The value of a limit, as 'error <= 0.05'; one for each limit of the frontier."),
+    ],
+    out: Out = None,
+    report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
+    choose: ChooseOption = "",
+    as_json: Json = False,
+) -> int:
+    """Take the certificate of one combination of limits from a frontier. It costs nothing: all hold together."""
+    must_be_writable(out, report, inputs=[frontier])
+    found = rf.Frontier.load(frontier)
+    certificate = found.choose(chosen_values(found, limit), choose)
+    if out is not None:
+        certificate.save(out)
+    if report is not None:
+        rf.write_report(certificate, report, command=shlex.join(["riskfront", *sys.argv[1:]]))
+    show(certificate, as_json, written=[path for path in (out, report) if path is not None])
+    return 0 if certificate and certificate.guaranteed else 1
+
+
+def chosen_values(frontier: rf.Frontier, texts: list[str]) -> dict[str, float]:
+    """Limit name -> value, from texts such as "error <= 0.05" or "error=0.05"."""
+    found: dict[str, float] = {}
+    for text in texts:
+        name, value = _named_value(frontier, text)
+        if name in found:
+            raise InvalidInputError(f"a choice must name each limit once; got '{name}' twice.")
+        found[name] = value
+    return found
+
+
+def _named_value(frontier: rf.Frontier, text: str) -> tuple[str, float]:
+    limits = dict(zip(frontier.problem.limit_names, frontier.problem.limits, strict=True))
+    plain = re.match(rf"^\s*(?P<name>.+?)\s*(?P<sign>=|<=|>=)\s*(?P<value>{_NUMBER})\s*$", text)
+    if plain is not None and plain["name"] in limits:  # by its name, as the page copies it: "error per label <= 0.2"
+        own = "<=" if limits[plain["name"]].at_least is None else ">="
+        if plain["sign"] in ("=", own):
+            return plain["name"], float(plain["value"])
+    parsed = rf.Limit.parse(text)
+    for name, limit in limits.items():
+        same_side = (limit.at_least is None) is (parsed.at_least is None)
+        if same_side and with_value(limit, parsed.value).name == parsed.name:
+            return name, parsed.value
+    raise InvalidInputError(f"'{text}' must be one of the limits of the frontier: {', '.join(limits)}.")
+
+
+def ranges(wanted: ProblemOptions, p_value: str = "auto") -> tuple[rf.Problem, dict[str, list[float]]]:
+    """The problem, at the loose end of every range, and the values of each limit that is given as a range."""
+    found = [_RANGE.search(text) for text in wanted.limit]
+    varied = sum(match is not None for match in found)
+    if not varied:
+        raise InvalidInputError(
+            f"at least one limit must be a range, as 'error <= 0.01..0.10'; got {', '.join(wanted.limit) or 'none'}. "
+            "For limits that are known beforehand: riskfront calibrate."
+        )
+    most = _VALUES_OF_ONE if varied == 1 else _VALUES_OF_SEVERAL
+    texts, listed = [], []
+    for text, match in zip(wanted.limit, found, strict=True):
+        if match is None:
+            texts.append(text)
+            continue
+        values = grid_values(float(match["low"]), float(match["high"]), int(match["count"] or 0), most)
+        loose = values[0] if re.search(r">=|≥", text) else values[-1]
+        texts.append(text[: match.start()] + f"{loose!r}" + text[match.end() :])
+        listed.append((len(texts) - 1, [v / 100 for v in values] if "%" in text[match.end() :] else values))
+    problem = replace(wanted, limit=texts).problem(p_value)
+    return problem, {problem.limit_names[place]: values for place, values in listed}
+
+
+def grid_values(low: float, high: float, count: int, most: int) -> list[float]:
+    """``count`` values from low to high; without a count, values at a round distance (1, 2, 2.5 or 5), at most ``most``."""
+    if not low < high:
+        raise InvalidInputError(f"a range must go from a smaller number to a larger one; got {low:g}..{high:g}.")
+    if count == 1:
+        raise InvalidInputError(f"a range must have at least two values; got {low:g}..{high:g}/1.")
+    if count:
+        return [float(f"{low + (high - low) * k / (count - 1):.10g}") for k in range(count)]
+    size = 10.0 ** math.floor(math.log10((high - low) / most))
+    gap = next(k * size for k in (1, 2, 2.5, 5, 10) if (high - low) / (k * size) <= most - 1 + 1e-9)
+    steps = math.floor((high - low) / gap + 1e-9)
+    values = [float(f"{low + k * gap:.10g}") for k in range(steps + 1)]
+    return values if values[-1] == high else [*values, high]

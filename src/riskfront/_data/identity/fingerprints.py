@@ -1,0 +1,302 @@
+"""Example fingerprints: one definition of "the same example" for rows of numbers, data frames, texts, records and losses.
+
+Two examples are the same if all their values are: numbers by value (-0.0 is 0.0), texts without regard to white space, case and
+compatible characters. Position, file, index and container do not count. Every door asks here: ``evaluate``, ``tune``, ``fit``
+and sequential runs by the examples themselves, ``accelerate`` by their texts, tables and ``check`` by what was lost on them,
+cascades by names and logged numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from riskfront._data.identity.copies import are_rich, mixed, n_copies
+from riskfront._support.arrays import Array, FloatArray, IntArray
+from riskfront._support.object_digest import Description
+from riskfront.errors import InvalidInputError
+
+Repeats = Literal["refuse", "keep-one", "independent"]
+REPEATS = ("refuse", "keep-one", "independent")
+COPIES = "copies of other examples (repeats='keep-one')"  # why rows are left out
+_SURPRISES = 32  # examples that break a line: two data sets agree in all of them with a chance far below 1e-9
+_DIFFERENT = 32  # contents: two data sets have as many of each with a chance far below 1e-9
+_DIGITS = re.compile(r"\d+")
+TEXT_BYTES = 16  # of the digest of a text: two of a billion texts share one with a probability below 1e-20
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The examples that count.
+
+    Args:
+        positions: where they are, ascending.
+        copies: how many copies of each were left out.
+        notes: sentences on what a guarantee on them speaks of.
+    """
+
+    positions: IntArray
+    copies: IntArray
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def all(cls, n: int, *notes: str) -> Kept:
+        return cls(np.arange(n), np.zeros(n, dtype=np.int64), notes)
+
+
+@dataclass(frozen=True, eq=False)
+class ExampleFingerprints:
+    """What examples contain.
+
+    Args:
+        numbers: (n,), 64 bits each: the same for the same example.
+        columns: (n,) each: what examples are made of, where that is known.
+    """
+
+    numbers: Array
+    columns: Sequence[Array] = ()
+
+    @classmethod
+    def of(cls, *parts: Any) -> ExampleFingerprints | None:
+        """Of n examples, given in parts such as X, y and groups; None where their contents cannot be read."""
+        try:
+            found = [_columns(part) for part in parts if part is not None]
+        except Exception:  # objects of all kinds are taken apart, and each may fail in its own way
+            return None
+        if not found or any(columns is None for columns in found):
+            return None
+        columns = [column for some in found for column in some or ()]
+        return cls(numbers_of(columns), columns) if columns else None
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @cached_property
+    def n_copies(self) -> int:
+        """How many examples are copies of others; 0 where independent draws could explain what is equal."""
+        return n_copies(self.numbers, self.columns)
+
+    @cached_property
+    def are_rich(self) -> bool:
+        """Whether examples hold so much that two independent ones would not be equal."""
+        first = np.unique(self.numbers, return_index=True)[1]
+        return are_rich([np.asarray(column)[first] for column in self.columns])
+
+    @cached_property
+    def say_enough(self) -> bool:
+        """Whether the examples in their order say so much that no other data set has the same digest."""
+        return say_enough(self.columns)
+
+    def kept(self, repeats: Repeats) -> Kept:
+        """The examples that count.
+
+        "refuse": all, or an error where some are copies; "keep-one": one of each content; "independent": all, because the user
+        says that equal ones were drawn independently of each other.
+        """
+        n = len(self)
+        if repeats == "keep-one":
+            first, counts = np.unique(self.numbers, return_index=True, return_counts=True)[1:]
+            order = np.argsort(first)
+            said = (
+                f"{n - len(first):,} of {n:,} examples repeat others and were left out: every content counts once in the "
+                "guarantee, however often it comes."
+            )
+            return Kept(first[order], counts[order] - 1, (said,)) if len(first) < n else Kept.all(n)
+        if not self.n_copies:
+            return Kept.all(n)
+        if repeats == "independent":
+            said = (
+                f"{self.n_copies:,} of {n:,} examples are equal to others. They count as independent draws because that was "
+                "declared (repeats='independent'): the guarantee holds only if they are no copies."
+            )
+            return Kept.all(n, said)
+        raise InvalidInputError(
+            f"a guarantee needs every example once; of {n:,} examples {self.n_copies:,} have exactly the content of another, "
+            "which independent draws do not explain. Leave the copies out, or say what they are: repeats='keep-one' keeps one "
+            "of each content; repeats='independent' declares that equal examples were drawn independently of each other."
+        )
+
+    def places(self, seed: int) -> FloatArray:
+        """(n,), in [0, 1): a random place for each content, which its copies share."""
+        key = hashlib.blake2b(f"riskfront split {seed}".encode(), digest_size=8).digest()
+        drawn = mixed(mixed(self.numbers, np.frombuffer(key, dtype="<u8")[0]), np.uint64(0x7269736B))
+        return np.asarray(drawn / 2.0**64)
+
+    @property
+    def order_free(self) -> str | None:
+        """Of all examples in any order, numbers in single precision; None where few of them differ."""
+        single = (column.astype(np.float32) if column.dtype.kind == "f" else column for column in self.columns)
+        return order_free_digest(numbers_of(single))
+
+    @property
+    def digest(self) -> bytes:
+        """Of all examples in their order."""
+        return hashlib.sha256(self.numbers.astype("<u8").tobytes()).digest()
+
+
+def order_free_digest(numbers: Array, named: str = "examples") -> str | None:
+    """A digest of fingerprints, (n,), in any order; None where so few differ that other data may have the same."""
+    values, counts = np.unique(numbers, return_counts=True)
+    if len(values) < _DIFFERENT:
+        return None
+    return hashlib.sha256(named.encode() + values.tobytes() + counts.astype("<i8").tobytes()).hexdigest()
+
+
+def numbers_of(columns: Iterable[Array]) -> Array:
+    """(n,): 64 bits for each example, the same for the same values in all of its columns (n,)."""
+    numbers = np.zeros(1, dtype=np.uint64)
+    for column in columns:
+        numbers = mixed(numbers, _hashed(column))
+    return numbers
+
+
+def normalised(text: str) -> str:
+    """The text as it is compared: compatible characters, lower case, single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def text_digests(first: Sequence[str], second: Sequence[str] | None = None) -> list[bytes]:
+    """One digest for each text, or for each pair, to be kept in files: a pair turned round is the same example."""
+    if second is None:
+        return [_text_digest(normalised(text)) for text in first]
+    return [_text_digest(*sorted(map(normalised, pair))) for pair in zip(first, second, strict=True)]
+
+
+def _text_digest(*texts: str) -> bytes:
+    joined = "".join(f"{len(text)}:{text}" for text in texts)
+    return hashlib.blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=TEXT_BYTES).digest()
+
+
+def text_places(digests: Sequence[bytes], seed: int) -> FloatArray:
+    """(n,), in [0, 1): a random place for each text. Copies share one, and no other row of the file has a say in it."""
+    key = f"riskfront split {seed}".encode()
+    drawn = [int.from_bytes(hashlib.blake2b(c, key=key, digest_size=8).digest(), "big") for c in digests]
+    return np.array(drawn, dtype=np.uint64) / 2.0**64
+
+
+def say_enough(columns: Iterable[Array]) -> bool:
+    """Whether enough examples, given by their columns (n,) in their order, cannot be told from the two before them.
+
+    Positions, and sorted columns of few values, can: a straight line goes on. Of texts with numbers ("image 12") the numbers
+    must break a line, or the rest must change. Enough are so many examples, or, where examples are few and hold several
+    numbers, so many different breaks.
+    """
+    surprising, breaks = np.zeros(0, dtype=bool), set[float]()
+    for column in columns:
+        if len(column) < 3:
+            return False
+        surprising = surprising if surprising.size else np.zeros(len(column) - 2, dtype=bool)
+        for line in [column] if column.dtype.kind in "biuf" else _lines(column):
+            values = np.nan_to_num(np.asarray(line, dtype=np.float64), posinf=0, neginf=0)
+            span = float(np.ptp(values))
+            if span > 0:
+                bent = np.diff(values / span, 2)
+                broken = np.abs(bent) > 1e-6
+                surprising |= broken
+                breaks.update(np.round(bent[broken][:_SURPRISES], 6).tolist())
+        if max(surprising.sum(), len(breaks)) >= _SURPRISES:
+            return True
+    return False
+
+
+def _lines(texts: Array) -> list[Array]:
+    """Texts as two columns of numbers: which they are without their digits, and what the digits say."""
+    named = [str(text) for text in texts]
+    bare = pd.factorize(np.array([_DIGITS.sub("", text) for text in named], dtype=object))[0]
+    digits = np.array([float("0" + "".join(_DIGITS.findall(text))[-15:]) for text in named])
+    return [pd.util.hash_array(bare) / 2.0**64, digits]
+
+
+def _columns(part: Any) -> list[Array] | None:
+    if isinstance(getattr(part, "fingerprint", None), str) and not isinstance(part, pd.DataFrame):
+        return None  # an object that names its content itself may be too large to read
+    if hasattr(part, "to_pandas"):  # tables of Arrow, Polars, Hugging Face
+        part = part.to_pandas()
+    if isinstance(part, pd.Series | pd.Index):
+        part = part.to_frame()
+    if isinstance(part, pd.DataFrame):
+        return [readable(part.iloc[:, at].to_numpy()) for at in range(part.shape[1])]
+    if isinstance(part, Mapping):
+        part = pd.DataFrame({name: list(values) for name, values in part.items()})
+        return _columns(part)
+    if hasattr(part, "tocsr"):
+        return _columns_of_sparse(part.tocsr())
+    if hasattr(part, "detach"):
+        part = part.detach().cpu().numpy()
+    if not isinstance(part, np.ndarray) and hasattr(part, "__array__"):
+        part = np.asarray(part)
+    if isinstance(part, list | tuple | range):
+        part = _as_array(list(part))
+    if not isinstance(part, np.ndarray) or part.ndim == 0:
+        return None
+    if part.dtype.names is not None:
+        return [readable(part[name]) for name in part.dtype.names]
+    wide = part.reshape(len(part), -1) if len(part) else part
+    return [readable(column) for column in wide.T]
+
+
+def _as_array(examples: list[Any]) -> Any:
+    """A list of numbers, of texts, of rows, or of records as an array, or as a frame."""
+    if examples and all(isinstance(one, Mapping) for one in examples):
+        return pd.DataFrame(examples).to_numpy(dtype=object)
+    try:
+        found = np.array(examples)
+    except ValueError:  # rows of different lengths
+        found = None
+    if found is not None and found.dtype.kind in "biuf":
+        return found
+    holds = np.empty(len(examples), dtype=object)
+    holds[:] = examples
+    if all(isinstance(one, list | tuple) and len(one) == len(examples[0]) for one in examples) and examples[0]:
+        return pd.DataFrame([list(one) for one in examples]).to_numpy(dtype=object)
+    return holds
+
+
+def readable(column: Array) -> Array:
+    """Numbers as they are; texts normalised; other objects by the digest of what they are."""
+    if column.dtype.kind in "biuf":
+        return column
+    if column.dtype.kind in "mM":
+        return column.view(np.int64)
+    return np.array([_text_of(value) for value in column.tolist()], dtype=object)
+
+
+def _text_of(value: Any) -> Any:
+    if isinstance(value, str):
+        return normalised(value)
+    if value is None or value is pd.NA or value is pd.NaT or isinstance(value, bool | int | float):
+        return repr(value)
+    return Description(value).digest
+
+
+def _columns_of_sparse(matrix: Any) -> list[Array]:
+    """Few columns that tell rows of a sparse matrix apart: digests of its entries, dealt out to sixteen of them."""
+    matrix = matrix.copy()
+    matrix.sum_duplicates()
+    entries = matrix.tocoo()
+    values = mixed(_hashed(entries.data), entries.col.astype(np.uint64))
+    columns = np.zeros((16, matrix.shape[0]), dtype=np.uint64)
+    np.add.at(columns, (entries.col % 16, entries.row), np.where(entries.data == 0, np.uint64(0), values))
+    return list(columns)
+
+
+def _hashed(column: Array) -> Array:
+    if column.dtype.kind in "biu":
+        return column.astype(np.int64, copy=False).view(np.uint64)
+    if column.dtype.kind == "f":
+        values = column.astype(np.float64) + 0.0  # -0.0 is 0.0
+        return np.where(np.isnan(values), np.float64("nan"), values).view(np.uint64)
+    return np.asarray(pd.util.hash_array(column, categorize=True), dtype=np.uint64)
+
+
+def check_repeats(repeats: str) -> None:
+    if repeats not in REPEATS:
+        raise InvalidInputError(f"repeats must be one of {', '.join(map(repr, REPEATS))}; got {repeats!r}.")

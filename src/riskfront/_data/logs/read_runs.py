@@ -1,0 +1,183 @@
+"""read_runs: the logs of a tool, or a file of runs, as Runs."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from riskfront._data.logs.gather import gather
+from riskfront._data.logs.log_files import read_files
+from riskfront._data.logs.record import Importer
+from riskfront._data.logs.runs import FILTERED, OUTCOMES, Runs, added, from_frame
+from riskfront._data.reading.column_roles import EXAMPLE_NAMES
+from riskfront._data.reading.filters import filtered, must_be_known_beforehand, parse_filters
+from riskfront._data.reading.opening import read_frame
+from riskfront._data.reading.runs_layout import saved_roles
+from riskfront._support.values import known
+from riskfront.errors import InvalidInputError, StoreError
+
+#: tool -> its module
+TOOLS = {
+    "lm-eval": "lm_eval",
+    "inspect": "inspect_ai",
+    "promptfoo": "promptfoo",
+    "every-eval-ever": "every_eval_ever",
+    "helm": "helm",
+    "openai-evals": "openai_evals",
+    "routerbench": "routerbench",
+    "mlflow": "mlflow",
+    "deepeval": "deepeval",
+    "langfuse": "langfuse",
+    "litellm": "litellm",
+}
+#: tools whose files can be told by their names or first bytes
+_TOLD_APART = ("lm-eval", "helm", "inspect", "promptfoo", "every-eval-ever", "openai-evals", "deepeval")
+
+
+def read_runs(
+    path: str | os.PathLike[str],
+    tool: str | None = None,
+    *,
+    score: str | None = None,
+    filter: str | None = None,
+    where: str | Sequence[str] = (),
+    worst: float | None = None,
+    skip_broken: bool = False,
+    latest: bool = False,
+) -> Runs:
+    """Models (or prompts, or quantisations) x examples: score, cost, latency, tokens, confidence, as far as they were logged.
+
+    Args:
+        path: a folder of logs, one log, or a Parquet or CSV file with one row a model and example.
+        tool: who wrote the logs: lm-eval, inspect, promptfoo, every-eval-ever, helm, openai-evals, routerbench, mlflow,
+            deepeval, langfuse or litellm. Without it, it is found out where names or first bytes tell.
+        score: the metric that becomes the score, where there are several; "task=metric, task=metric" by task.
+        filter: the answer filter of lm-eval, where there are several.
+        where: which runs and examples count, such as "task == arc"; never by an outcome.
+        worst: what a call that failed scores. Without it 0, if all scores lie in [0, 1]; name it for any other score, and for
+            one of which less is better.
+        skip_broken: leave out files that cannot be read, and logs of evaluations that did not end, each with a warning that
+            names it. Without it the first one is an error, and of an evaluation that did not end everything that it lacks
+            counts as the worst.
+        latest: where logs hold answers of one run to one example several times, take those of the latest log.
+
+    A failed call scores the worst, what nobody scored is missing (nan) and counts as the worst when it is calibrated; several
+    answers of one run to one example become their mean. ``runs.intake`` is the account.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> log = pd.DataFrame({"model": ["s", "s", "l", "l"], "example": [0, 1, 0, 1], "score": [0.0, 1.0, 1.0, 1.0]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     log.to_parquet(f"{folder}/runs.parquet")
+        ...     runs = read_runs(f"{folder}/runs.parquet")
+        >>> runs.names, runs.n_examples
+        (['s', 'l'], 2)
+    """
+    place = Path(path)
+    if not place.exists():
+        raise StoreError(f"cannot read '{path}': no such file or folder.")
+    if tool is None and place.is_file() and _is_table(place):
+        return _where(_long_file(place), where) if where else _long_file(place)
+    importer, found = _found(place, tool)
+    with _no_garbage_collection():
+        records, skipped = read_files(importer, found, skip_broken)
+        runs = gather(records, score, filter, parse_filters(where), worst, latest)
+    return replace(runs, left_out={**runs.left_out, **skipped})
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Millions of records are made and all of them are kept: to look for garbage among them takes a fifth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _found(path: Path, tool: str | None) -> tuple[Importer, list[Path]]:
+    if tool is not None:
+        importer = _importer(known(tool, TOOLS, "tool"))
+        found = importer.files(path)
+        if not found:
+            raise InvalidInputError(f"'{path}' must hold logs of {tool}; none were found.")
+        return importer, found
+    by_tool = {name: _importer(name).files(path) for name in _TOLD_APART}
+    named = [name for name, found in by_tool.items() if found and (path.is_dir() or _wrote(name, path))]
+    if len(named) != 1:
+        said = f"logs of {' and '.join(named)}" if named else "none that are known by their names"
+        raise InvalidInputError(
+            f"one tool must have written the logs in '{path}'; found {said}. Name it: {', '.join(TOOLS)}."
+        )
+    return _importer(named[0]), by_tool[named[0]]
+
+
+def _wrote(tool: str, path: Path) -> bool:
+    """Whether a file looks like one of a tool inside, where its name does not tell."""
+    is_log = getattr(_importer(tool), "is_log", None)
+    return is_log is None or bool(is_log(path))
+
+
+def _importer(tool: str) -> Importer:
+    module: Importer = importlib.import_module(f"riskfront._data.logs.tools.{TOOLS[tool]}")
+    return module
+
+
+def _is_table(path: Path) -> bool:
+    """Whether a file is a table of runs; of JSON lines, such as the log of ``riskfront serve``, the first one tells."""
+    if path.suffix.lower() != ".jsonl":
+        return path.suffix.lower() in (".parquet", ".pq", ".csv")
+    try:
+        with path.open(encoding="utf-8") as lines:
+            first = json.loads(next(lines, ""))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and "model" in first and any(name in first for name in EXAMPLE_NAMES)
+
+
+def _long_file(path: Path) -> Runs:
+    """A file that ``Runs.save`` wrote, or any other with a column "model" and one that names the examples."""
+    about = saved_roles(path)
+    frame = read_frame(path)
+    if about is not None:
+        found = from_frame(frame, about["settings"], about["about"], about.get("left_out"))
+        return replace(found, call_prices=about.get("call_prices", {}))
+    if "model" not in frame:
+        raise InvalidInputError(
+            f"'{path}' must have a column 'model', or be imported from the files of its tool: riskfront import TOOL PATH."
+        )
+    example = next((c for name in EXAMPLE_NAMES for c in frame.columns if str(c).lower() == name), None)
+    if example is None:
+        raise InvalidInputError(f"'{path}' must have a column that names the examples, such as 'example'; it has none.")
+    frame = frame.rename(columns={example: "example"})
+    return from_frame(frame, ["model"], ["example", *_of_the_example(frame)])
+
+
+def _of_the_example(frame: pd.DataFrame) -> list[str]:
+    """Columns that are known of an example whatever model answers: the same for all models, and no known outcome."""
+    others = [str(name) for name in frame if name not in ("example", "model", *OUTCOMES)]
+    if frame["model"].nunique() == 1:
+        return [name for name in others if frame[name].dtype.kind not in "biuf"]
+    grouped = frame.groupby("example")
+    return [name for name in others if grouped[name].nunique(dropna=False).max() == 1]
+
+
+def _where(runs: Runs, where: str | Sequence[str]) -> Runs:
+    frame, settings = runs.frame(), list(runs.settings.columns)
+    filters = parse_filters(where)
+    kept = filtered(frame, filters, list(runs.values))
+    must_be_known_beforehand(frame, filters, "example", settings, ["score"] if "score" in runs.values else [])
+    found = from_frame(kept, settings, list(runs.examples.columns), runs.left_out)
+    gone = runs.intake.read - found.intake.read
+    return replace(found, left_out=added(runs.left_out, FILTERED, gone), call_prices=runs.call_prices)

@@ -1,0 +1,227 @@
+"""Runs: what each setting (a model, a prompt, a quantisation) scored on each example, and what it took."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from riskfront._data.intake import Intake
+from riskfront._data.reading.runs_layout import KEY
+from riskfront._support.arrays import FloatArray, IntArray
+from riskfront._support.files import written_whole
+from riskfront._support.sealed_parquet import seal
+from riskfront._support.values import known
+from riskfront.errors import InvalidInputError
+
+#: columns that belong to an answer, even where they are the same for all models
+OUTCOMES = (
+    "score",
+    "cost",
+    "cost_usd",
+    "total_cost",
+    "price",
+    "latency",
+    "tokens",
+    "input_tokens",
+    "output_tokens",
+    "samples",
+    "failed",
+    "confidence",
+    "judge",
+    "logprob",
+    "choice_logprob",
+    "agreement",
+    "answer_agreement",
+    "response_chars",
+)
+#: why answers are left out
+FILTERED = "left out by a filter (where)"
+
+
+def added(left_out: Mapping[str, int], why: str, answers: int) -> dict[str, int]:
+    """The account of what is left out, with these answers."""
+    return {**left_out, **({why: left_out.get(why, 0) + answers} if answers else {})}
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """One run a setting.
+
+    Attributes:
+        settings: data frame, one row a run.
+        examples: data frame, one row an example: its name ("example"), its task, and whatever else is known of it.
+        values: name -> (runs, examples): "score", and what was logged of "cost", "latency", "tokens", a confidence. nan where
+            nothing was logged. "failed" is the share of the calls that failed, "samples" how many answers an outcome is the
+            mean over; each is there only if it says something.
+        left_out: reason -> answers that were read and do not count because of it.
+        call_prices: run -> the declared price of a call, where prices are by call: no call costs more.
+    """
+
+    settings: pd.DataFrame
+    examples: pd.DataFrame
+    values: Mapping[str, FloatArray]
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    call_prices: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """A short name for each run: its model, and whatever else tells it apart."""
+        columns = [[str(value) for value in self.settings[name]] for name in self.settings.columns]
+        names, models = [" / ".join(parts) for parts in zip(*columns, strict=True)], columns[0]
+        return models if len(set(models)) == len(models) else names
+
+    def __len__(self) -> int:
+        return len(self.settings)
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.examples)
+
+    def __repr__(self) -> str:
+        return f"Runs({len(self):,} runs x {self.n_examples:,} examples; {', '.join(self.values)})"
+
+    def value(self, name: str) -> FloatArray:
+        """(runs, examples)."""
+        return self.values[known(name, self.values, "column of runs")]
+
+    def row(self, name: str) -> int:
+        """The position of a run, by its name."""
+        return self.names.index(known(name, self.names, "run"))
+
+    @property
+    def intake(self) -> Intake:
+        """What became of every answer that was read. Failed calls, and answers that nobody scored, count as the worst."""
+        return self.account(["score"])
+
+    def account(self, limited: Collection[str], objectives: Collection[str] = (), score: str = "score") -> Intake:
+        """The same if these columns must be known, and objectives are means over what is known of theirs."""
+        answers = self._answers()
+        worst = np.zeros(answers.shape)
+        if score in limited and "failed" in self.values:
+            worst = np.rint(answers * np.nan_to_num(self.values["failed"]))
+        for name in limited:
+            worst = np.where(np.isnan(self.values[name]), answers, worst) if name in self.values else worst
+        gaps = [name for name in objectives if name in self.values and np.isnan(self.values[name]).any()]
+        known = {name: int(answers[~np.isnan(self.values[name])].sum()) for name in gaps}
+        read, counted = int(answers.sum()), int(worst.sum())
+        left_out = dict(self.left_out)
+        absent = int((answers == 0).sum())
+        return Intake(read + sum(left_out.values()), read - counted, counted, left_out, absent, known)
+
+    def _answers(self) -> FloatArray:
+        """(runs, examples): how many answers each outcome is made of."""
+        if "samples" in self.values:
+            return np.nan_to_num(self.values["samples"])
+        return (~np.all([np.isnan(array) for array in self.values.values()], axis=0)).astype(np.float64)
+
+    def only(self, runs: Sequence[str]) -> Runs:
+        """These runs alone."""
+        rows = [self.row(name) for name in runs]
+        kept = {name: array[rows] for name, array in self.values.items()}
+        settings = self.settings.iloc[rows].reset_index(drop=True)
+        return self._part("other models", replace(self, settings=settings, values=kept))
+
+    def at(self, examples: IntArray, why: str = "other examples") -> Runs:
+        """These examples alone. The account of the answers tells ``why`` the others are left out."""
+        kept = {name: array[:, examples] for name, array in self.values.items()}
+        about = self.examples.iloc[examples].reset_index(drop=True)
+        return self._part(why, replace(self, examples=about, values=kept))
+
+    def _part(self, why: str, part: Runs) -> Runs:
+        gone = int(self._answers().sum() - part._answers().sum())
+        return replace(part, left_out=added(self.left_out, why, gone))
+
+    def failures(self, score: str) -> dict[str, float]:
+        """Score -> what calls that failed have there; empty where none failed."""
+        failed = self.values.get("failed")
+        recorded = self.value(score)[failed == 1] if failed is not None else np.zeros(0)
+        recorded = recorded[~np.isnan(recorded)]
+        return {score: float(recorded[0])} if len(recorded) else {}
+
+    def priced(self, prices: Mapping[str, float | Mapping[str, float]]) -> Runs:
+        """The same with a column "cost": by model the price of a call, or prices per_million_input and per_million_output."""
+        from riskfront._data.logs.prices import priced
+
+        return priced(self, prices)
+
+    def frame(self) -> pd.DataFrame:
+        """One row for each run and example."""
+        runs, examples = (
+            np.repeat(np.arange(len(self)), self.n_examples),
+            np.tile(np.arange(self.n_examples), len(self)),
+        )
+        parts: dict[str, Any] = {str(name): self.settings[name].to_numpy()[runs] for name in self.settings}
+        parts |= {str(name): self.examples[name].to_numpy()[examples] for name in self.examples}
+        parts |= {name: array.ravel() for name, array in self.values.items()}
+        found = pd.DataFrame(parts)
+        return found[~np.all([np.isnan(array.ravel()) for array in self.values.values()], axis=0)].reset_index(
+            drop=True
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to a Parquet file, which ``read_runs``, ``calibrate`` and ``cascade`` read."""
+        if Path(path).suffix.lower() not in (".parquet", ".pq"):
+            raise InvalidInputError(f"runs are written as Parquet; '{path}' must end in .parquet.")
+        table = pa.Table.from_pandas(self.frame(), preserve_index=False)
+        about = {
+            "settings": list(self.settings.columns),
+            "about": list(self.examples.columns),
+            "left_out": dict(self.left_out),
+            "call_prices": dict(self.call_prices),
+        }
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), KEY: json.dumps(about)})
+        with written_whole(path) as temporary:
+            pq.write_table(table, temporary, compression="zstd")
+            seal(temporary)
+
+
+def from_frame(
+    frame: pd.DataFrame, settings: Sequence[str], about: Sequence[str], left_out: Mapping[str, int] | None = None
+) -> Runs:
+    """Runs from one row for each run and example; ``about`` are columns of the examples, the name "example" first."""
+    if frame.duplicated([*settings, "example"]).any():
+        twice = frame[frame.duplicated([*settings, "example"])].iloc[0]
+        raise InvalidInputError(
+            f"a run must have one row for each example; example {twice['example']!r} comes more than once for "
+            f"{ {name: twice[name] for name in settings} }."
+        )
+    runs = frame.drop_duplicates(list(settings))[list(settings)].reset_index(drop=True)
+    examples = frame.drop_duplicates("example")[list(about)].reset_index(drop=True)
+    which = runs.reset_index(names="_run").merge(
+        frame[list(settings)].reset_index(drop=True), on=list(settings), how="right"
+    )
+    row = which["_run"].to_numpy(dtype=np.int64)
+    column = pd.Index(examples["example"]).get_indexer(pd.Index(frame["example"]))
+    values: dict[str, FloatArray] = {}
+    for name in frame.columns:
+        numbers = None if name in settings or name in about else _numbers(frame[name])
+        if numbers is not None:
+            values[str(name)] = np.full((len(runs), len(examples)), np.nan)
+            values[str(name)][row, column] = numbers
+    if not values:
+        raise InvalidInputError("runs must have at least one column of numbers, such as 'score'; found none.")
+    if "samples" not in values and np.all([np.isnan(array[row, column]) for array in values.values()], axis=0).any():
+        values["samples"] = np.full((len(runs), len(examples)), np.nan)  # tells an empty answer from none
+        values["samples"][row, column] = 1.0
+    return Runs(runs, examples, values, dict(left_out or {}))
+
+
+def _numbers(column: pd.Series[Any]) -> FloatArray | None:
+    """(rows,): the numbers of a column, nan where there is none; None if it holds anything else."""
+    if column.dtype.kind not in "biufO" or (
+        column.dtype.kind == "O" and not column.dropna().map(lambda value: isinstance(value, bool | int | float)).all()
+    ):
+        return None
+    if column.dtype.kind == "O" and column.isna().all():
+        return None
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)

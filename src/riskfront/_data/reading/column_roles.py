@@ -1,0 +1,274 @@
+"""What the columns of a long table mean: named by the user, mentioned by the problem, or seen in the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from riskfront._problems.terms import Term
+from riskfront._support.arrays import IntArray
+from riskfront._support.values import known
+from riskfront.errors import InvalidInputError
+
+EXAMPLE_NAMES = (
+    "example",
+    "example_id",
+    "sample",
+    "sample_id",
+    "id",
+    "idx",
+    "index",
+    "row",
+    "prompt_id",
+    "question_id",
+    "item",
+)
+
+
+#: columns that describe examples in nearly every file; as settings they must be named
+_EXAMPLE_KINDS = (
+    "task",
+    "task_name",
+    "dataset",
+    "dataset_name",
+    "subset",
+    "benchmark",
+    "subject",
+    "language",
+    "domain",
+    "category",
+    "split",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the columns of a long table mean. Empty: to be detected."""
+
+    config_columns: tuple[str, ...] = ()
+    example_column: str | None = None
+    group_columns: tuple[str, ...] = ()
+    loss_columns: tuple[str, ...] = ()
+    condition_columns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        groups = f"; groups {', '.join(self.group_columns)}" if self.group_columns else ""
+        return (
+            f"settings {', '.join(self.config_columns)}; examples {self.example_column}; "
+            f"outcomes {', '.join(self.loss_columns)}{groups}"
+        )
+
+
+def guess_layout(sample: pd.DataFrame, terms: Sequence[Term], given: Layout) -> Layout | None:
+    """The role of every column, from some rows of a large table; None where they do not tell.
+
+    Whoever reads all rows must confirm it: every example has one row for each setting.
+    """
+    named = _named(sample, terms, given)
+    example = named.example_column or _example_by_name(sample, named)
+    if example is None:
+        return None
+    codes, examples = pd.factorize(sample[example])
+    if (codes < 0).any() or len(examples) == len(sample):
+        return None
+    blocks = _Blocks(codes, len(examples))
+    fixed = [
+        name for name in named.condition_columns if name not in named.loss_columns and blocks.constant(sample[name])
+    ]
+    losses = [*named.loss_columns, *(name for name in named.condition_columns if name not in fixed)]
+    groups = list(dict.fromkeys([*named.group_columns, *fixed]))
+    if named.config_columns:
+        return Layout(named.config_columns, example, tuple(groups), tuple(dict.fromkeys(losses)))
+    rest = [str(c) for c in sample.columns if c not in {example, *losses, *groups}]
+    configs = _that_tell_rows_apart(sample, codes, [name for name in rest if not blocks.constant(sample[name])])
+    if not configs or not losses:
+        return None
+    _ask_about(configs, sample, example)
+    return Layout(tuple(configs), example, tuple(groups), tuple(dict.fromkeys(losses)))
+
+
+def _that_tell_rows_apart(sample: pd.DataFrame, examples: IntArray, columns: Sequence[str]) -> list[str]:
+    """Columns that name settings: with the example they tell all rows apart, and each is needed for it or follows from the
+    others. What is not needed and does not follow from them is an outcome."""
+    codes = {name: pd.factorize(sample[name])[0] for name in columns}
+    kept = list(columns)
+    for name in sorted(columns, key=lambda name: -int(codes[name].max(initial=0))):
+        others = [codes[other] for other in kept if other != name]
+        settings = _joint(others, len(sample))
+        if _all_differ([settings, examples]) and not _follows(codes[name], settings):
+            kept.remove(name)
+    settings = _joint([codes[name] for name in kept], len(sample))
+    return [name for name in columns if name in kept] if _all_differ([settings, examples]) else []
+
+
+def _joint(codes: Sequence[IntArray], n: int) -> IntArray:
+    """One code for each combination."""
+    found = np.zeros(n, dtype=np.int64)
+    for code in codes:
+        found = np.unique(found * (int(code.max(initial=0)) + 2) + code + 1, return_inverse=True)[1]
+    return found
+
+
+def _all_differ(codes: Sequence[IntArray]) -> bool:
+    return len(np.unique(_joint(codes, len(codes[0])))) == len(codes[0])
+
+
+def _follows(column: IntArray, settings: IntArray) -> bool:
+    """Whether every setting has one value of the column."""
+    return len(np.unique(_joint([settings, column], len(column)))) == len(np.unique(settings))
+
+
+def detect_layout(frame: pd.DataFrame, terms: Sequence[Term], given: Layout) -> Layout:
+    """The role of every column that has one.
+
+    Args:
+        frame: a row for each setting and example.
+        terms: what will be averaged; their losses, groups and conditions are columns.
+        given: columns that the user named.
+    """
+    named = _named(frame, terms, given)
+    example = named.example_column or _detect_example(frame, named)
+    codes, examples = pd.factorize(frame[example])
+    if (codes < 0).any():
+        raise InvalidInputError(f"every row must have a value for '{example}'; row {int(np.argmin(codes))} has none.")
+    configs, groups, losses = _detect(frame, named, example, _Blocks(codes, len(examples)))
+    return Layout(configs, example, groups, losses)
+
+
+def _named(frame: pd.DataFrame, terms: Sequence[Term], given: Layout) -> Layout:
+    """The layout with the columns that the terms mention; every named column must exist."""
+    losses, groups = list(given.loss_columns), list(given.group_columns)
+    for term in terms:
+        losses += term.losses
+        groups += [name for name in (term.per, term.weights) if name]
+    conditions = [term.given for term in terms if term.given]
+    asked = [
+        *losses,
+        *groups,
+        *conditions,
+        *given.config_columns,
+        *([given.example_column] if given.example_column else []),
+    ]
+    for name in asked:
+        known(name, list(frame.columns), "column")
+    clash = set(losses) & {*given.config_columns, given.example_column, *groups}
+    if clash:
+        raise InvalidInputError(
+            f"a column must have one role; '{sorted(map(str, clash))[0]}' is a loss and named as another."
+        )
+    unique = [tuple(dict.fromkeys(names)) for names in (groups, losses, conditions)]
+    return Layout(given.config_columns, given.example_column, *unique)
+
+
+def _detect_example(frame: pd.DataFrame, named: Layout) -> str:
+    """The column that names the examples: by its name, or the only one with every value equally often and most values."""
+    taken = {*named.config_columns, *named.group_columns, *named.loss_columns}
+    free = [str(column) for column in frame.columns if column not in taken]
+    # a column that numbers the rows names no examples, unless there is only one setting and so nothing else varies
+    several = any(1 < frame[column].nunique() < len(frame) for column in free)
+    free = [column for column in free if not (several and frame[column].is_unique)]
+    for name in EXAMPLE_NAMES:
+        for column in free:
+            if column.lower() == name:
+                return column
+    regular = {}
+    for column in free:
+        counts = frame[column].value_counts(dropna=False)
+        if frame[column].dtype.kind != "f" and len(counts) > 1 and counts.nunique() == 1:
+            regular[column] = len(counts)
+    best = sorted(regular, key=lambda column: -regular[column])
+    if not best or (len(best) > 1 and regular[best[0]] == regular[best[1]]):
+        raise InvalidInputError(
+            "cannot tell which column names the examples; call it 'example'. "
+            f"Columns: {', '.join(map(str, frame.columns))}."
+        )
+    return best[0]
+
+
+def _example_by_name(sample: pd.DataFrame, named: Layout) -> str | None:
+    taken = {*named.config_columns, *named.group_columns, *named.loss_columns}
+    free = {str(column).lower(): str(column) for column in sample.columns if column not in taken}
+    found = [free[name] for name in EXAMPLE_NAMES if name in free]
+    return next((name for name in found if not sample[name].is_unique), None)
+
+
+class _Blocks:
+    """The rows of each example side by side, to see what varies within an example and what across examples."""
+
+    def __init__(self, codes: IntArray, n: int) -> None:
+        counts = np.bincount(codes, minlength=n)
+        self.order = np.argsort(codes, kind="stable")
+        self.even = bool((counts == counts[0]).all())
+        self.starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        self.of_row = codes
+        self.n = n
+
+    def constant(self, column: pd.Series) -> bool:
+        """Whether the column has one value for each example."""
+        values = pd.factorize(column)[0]
+        return bool((values == values[self.order[self.starts]][self.of_row]).all())
+
+    def repeated(self, column: pd.Series) -> bool:
+        """Whether every example has the same values of this column, each as often: then it tells settings apart."""
+        if not self.even:
+            return False
+        values = np.sort(pd.factorize(column)[0][self.order].reshape(self.n, -1), axis=1)
+        return bool((values == values[0]).all())
+
+
+def _detect(
+    frame: pd.DataFrame, named: Layout, example: str, blocks: _Blocks
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Setting, group and loss columns. Columns nobody mentioned that fit no role are left out."""
+    for name in named.group_columns:
+        if not blocks.constant(frame[name]):
+            raise InvalidInputError(
+                f"group '{name}' must have one value for each example, the same in all rows of '{example}'."
+            )
+    # a condition that varies with the setting is stored like a loss, one that does not like a group
+    fixed = [
+        name for name in named.condition_columns if name not in named.loss_columns and blocks.constant(frame[name])
+    ]
+    losses = [*named.loss_columns, *(name for name in named.condition_columns if name not in fixed)]
+    groups = list(dict.fromkeys([*named.group_columns, *fixed]))
+    rest = [str(c) for c in frame.columns if c not in {example, *losses, *groups, *named.config_columns}]
+    configs = named.config_columns
+    if not configs:
+        if not blocks.even:
+            raise InvalidInputError(
+                f"every example must have one row for each setting; '{example}' has values with different numbers of rows. "
+                "Add the rows that are missing, or leave out columns that are no settings."
+            )
+        configs = tuple(name for name in rest if blocks.repeated(frame[name]) and not blocks.constant(frame[name]))
+        _ask_about(configs, frame, example)
+        if not configs and len(frame) == blocks.n:  # one row an example: a single setting, which nothing tells apart
+            configs = tuple(name for name in rest if frame[name].nunique() == 1)
+        if not configs:
+            raise InvalidInputError(
+                "cannot tell which columns hold the settings: they must have the same values for every example. "
+                f"Columns: {', '.join(map(str, frame.columns))}."
+            )
+    if not named.loss_columns:  # nobody mentioned a loss: every other number that varies is one
+        losses += [
+            n for n in rest if n not in configs and frame[n].dtype.kind in "biuf" and not blocks.constant(frame[n])
+        ]
+    if not losses:
+        raise InvalidInputError(f"a table must have at least one loss column; found none among {', '.join(rest)}.")
+    return configs, tuple(groups), tuple(dict.fromkeys(losses))
+
+
+def _ask_about(configs: Sequence[str], frame: pd.DataFrame, example: str) -> None:
+    """Refuse to guess that a task or a data set is a setting: two tasks whose examples have the same names look like it."""
+    for name in configs:
+        if name.lower() not in _EXAMPLE_KINDS:
+            continue
+        values = ", ".join(str(value) for value in frame[name].unique()[:3])
+        raise InvalidInputError(
+            f"is '{name}' a setting? It would count as one: every '{example}' has rows for each of its {frame[name].nunique()} "
+            f"values ({values}). If it is a knob of the system, call it by another name, such as '{name}_setting'. If it "
+            f"describes examples, '{example}' names different examples alike: keep the rows of one {name}, or name the "
+            f"examples by {name} and {example} together."
+        )

@@ -1,0 +1,91 @@
+"""The identity of a task: fingerprints of its code, its packages, its examples and its groups, the same in every run.
+
+The code is the losses function and everything of the user's that it leads to, as ``identity.object_digest`` has it: functions,
+classes, modules, models and other values. What it reads while it runs is not covered: files, services, environment variables.
+The packages are the versions of installed packages that this code names, and of Python.
+
+An object with a text attribute ``fingerprint`` names itself: a data set too large to hash, or a model behind a service. A
+function that does is known by that name alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from riskfront._data.groups import all_groups
+from riskfront._support.data_digest import joined
+from riskfront._support.object_digest import Description, UnreadableError
+from riskfront.errors import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a store belongs to.
+
+    Args:
+        n_examples: how many examples each setting is evaluated on.
+        identity: part of the task, such as "code" or "examples" -> its fingerprint. A store never mixes two.
+        groups: name -> (n_examples,).
+        bounds: name of a loss -> (low, high).
+    """
+
+    n_examples: int
+    identity: Mapping[str, str]
+    groups: Mapping[str, Any] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        losses: Callable[..., Any],
+        examples: Any,
+        groups: Mapping[str, Any] | pd.DataFrame | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        **more: Any,
+    ) -> Task:
+        """The task of a function on examples; ``more`` are further parts of its identity, as JSON values."""
+        coded = all_groups(groups, len(examples))
+        code = _described_code(losses)
+        identity = {"code": code.digest, "packages": code.packages, "examples": fingerprint_data(examples)}
+        # levels too: a category that no example has decides what can be certified
+        identity["groups"] = fingerprint_data([[name, coded[name].levels, coded[name].codes] for name in sorted(coded)])
+        identity |= {name: joined("json", [json.dumps(value, sort_keys=True)]) for name, value in more.items()}
+        return cls(len(examples), identity, coded, dict(bounds or {}))
+
+
+def fingerprint_data(value: Any) -> str:
+    """The digest of examples."""
+    return _described(
+        value,
+        "examples must be data whose content can be hashed, so that a store is never continued on others",
+        "Give it",
+    ).digest
+
+
+def fingerprint_code(function: Callable[..., Any]) -> str:
+    """The digest of a function and of everything of the user's that it leads to."""
+    return _described_code(function).digest
+
+
+def _described_code(function: Callable[..., Any]) -> Description:
+    return _described(
+        function,
+        "what the losses function refers to must have content that can be hashed, so that a store is never continued with "
+        "other code",
+        "Give it, or the function,",
+    )
+
+
+def _described(value: Any, must: str, give: str) -> Description:
+    try:
+        return Description(value)
+    except Exception as error:  # objects of all kinds are taken apart, and each may fail in its own way
+        reason = str(error) if isinstance(error, UnreadableError) else f"{type(value).__name__} is not ({error!r})"
+        raise InvalidInputError(
+            f"{must}; {reason}. {give} a text attribute 'fingerprint' that names its content."
+        ) from error

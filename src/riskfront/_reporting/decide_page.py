@@ -1,0 +1,195 @@
+"""One self-contained HTML page to decide on: a slider a limit, and what each combination of limits buys."""
+
+from __future__ import annotations
+
+import html
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._calibration.certificates.uses_of_test_set import delta_of_all
+from riskfront._calibration.certificates.verdict import confidence, in_words
+from riskfront._calibration.frontier_result import COMBINATION, Frontier
+from riskfront._calibration.value_grid import with_value
+from riskfront._problems.limits import Limit
+from riskfront._reporting import sentences
+from riskfront._reporting.page import _environment, _json
+from riskfront._reporting.page_values import setting_json
+from riskfront._support.files import write_text
+from riskfront._support.values import plain
+from riskfront._support.version import __version__
+
+_HEIGHT = 900  # of the cell in a notebook, in pixels
+
+
+def write_decide_page(
+    frontier: Frontier, path: str | os.PathLike[str], *, file: str = "frontier.json", command: str | None = None
+) -> None:
+    """Write a page on which people choose the limits: it opens from a file, offline, and asks nobody for anything.
+
+    Args:
+        frontier: the result of ``riskfront.frontier`` with values by the names of limits.
+        path: the HTML file to write.
+        file: the saved frontier, for the command that the page copies.
+        command: the command that makes the frontier again.
+
+    Examples:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import riskfront as rf
+        >>> table = rf.LossTable([{"k": 0}], {"error": np.zeros((1, 200), bool), "cost": np.ones((1, 200))})
+        >>> problem = rf.Problem("error <= 0.1", minimize="cost")
+        >>> frontier = rf.frontier(table, problem, {"error": [0.05, 0.1]}, simultaneous=True)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     rf.write_decide_page(frontier, f"{folder}/decide.html")
+    """
+    write_text(path, decide_html(frontier, file=file, command=command))
+
+
+def decide_html(frontier: Frontier, *, file: str = "frontier.json", command: str | None = None) -> str:
+    """The page as text."""
+    first = _any_certificate(frontier)
+    limits = [_limit(frontier, one.index, one.values) for one in frontier.grid.varying]
+    data = {
+        "limits": limits,
+        "fixed": [in_words(limit, _bounds(frontier, limit), frontier.groups) for limit in frontier.grid.fixed],
+        "objectives": [
+            {"name": one.name, "label": sentences.objective_name(one), "maximize": one.maximize}
+            for one in frontier.problem.objectives
+        ],
+        "measures": [sentences.limit_name(limit) for limit in frontier.problem.limits],
+        **_combinations(frontier),
+        "file": shlex.quote(file),
+        "confidence": confidence(delta_of_all(frontier.problem.delta, frontier.earlier_looks)),
+        "guaranteed": frontier.guaranteed,
+    }
+    return (
+        _environment()
+        .get_template("decide.html.jinja")
+        .render(
+            title="Choose the limits",
+            version=__version__,
+            guarantee=frontier.guarantee(),
+            guaranteed=frontier.guaranteed,
+            limits=limits,
+            objectives=data["objectives"],
+            measures=data["measures"],
+            rows=_rows(frontier, limits),
+            facts=_facts(frontier, first),
+            intake=sentences.intake(first),
+            notes=list(frontier.notes),
+            assumptions=sentences.assumptions(first),
+            looks=sentences.earlier_looks(first),
+            command=command,
+            data=_json(data),
+        )
+    )
+
+
+def in_notebook(frontier: Frontier) -> str:
+    """The page as an output cell of a notebook."""
+    page = html.escape(decide_html(frontier), quote=True)
+    return (
+        f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="Choose the limits" '
+        f'style="width:100%;height:{_HEIGHT}px;border:0"></iframe>'
+    )
+
+
+def _any_certificate(frontier: Frontier) -> Certificate:
+    """The certificate of the loosest limits, for what all certificates of the frontier have in common."""
+    return frontier.choose({one.name: one.values[0] for one in frontier.grid.varying})
+
+
+def _bounds(frontier: Frontier, limit: Limit) -> Sequence[float] | None:
+    return frontier.loss_bounds.get(limit.loss)
+
+
+def _limit(frontier: Frontier, index: int, values: Sequence[float]) -> dict[str, Any]:
+    """A slider, from the tightest value to the loosest: its values, how they are shown, and the sentence of each."""
+    limit, name = frontier.problem.limits[index], frontier.problem.limit_names[index]
+    listed = list(reversed(values))
+    words = [in_words(with_value(limit, value), _bounds(frontier, limit), frontier.groups) for value in listed]
+    percent = all(text.endswith(" %") for text in words)
+    return {
+        "name": name,
+        "index": index,
+        "side": "at most" if limit.at_least is None else "at least",
+        "sign": "<=" if limit.at_least is None else ">=",
+        "values": listed,
+        "shown": [f"{100 * value:.10g} %" if percent else f"{value:.10g}" for value in listed],
+        "percent": percent,
+        "words": words,
+    }
+
+
+def _combinations(frontier: Frontier) -> dict[str, Any]:
+    """For every combination, tightest values first, the chosen settings with what was measured, or why there is none."""
+    names, objectives = frontier.problem.limit_names, [one.name for one in frontier.problem.objectives]
+    columns = list(frontier.setting_columns.values())
+    settings: dict[str, int] = {}
+    shown: list[dict[str, Any]] = []
+    chosen: dict[int, list[list[Any]]] = {}
+    for record in frontier.path.sort_values([COMBINATION, "chosen"]).to_dict("records"):
+        config = {name: plain(record[column]) for name, column in zip(frontier.setting_columns, columns, strict=True)}
+        key = setting_json(config)
+        if key not in settings:
+            settings[key] = len(shown)
+            shown.append(_setting(frontier, key, config))
+        values = [_finite(record[name]) for name in (*objectives, *names)]
+        chosen.setdefault(int(record[COMBINATION]), []).append([settings[key], *values])
+    counts = [len(one.values) for one in frontier.grid.varying]
+    # the frontier counts from the loosest, the sliders from the tightest: reversing every axis reverses the flat order
+    order = range(int(np.prod(counts)) - 1, -1, -1)
+    return {
+        "settings": shown,
+        "chosen": [chosen.get(place, []) for place in order],
+        "counts": [int(frontier.counts[place]) for place in order],
+        "why": [_why(frontier.failures.get(str(place))) for place in order],
+    }
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if value == value and abs(value) != float("inf") else None
+
+
+def _setting(frontier: Frontier, key: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    rows = [[str(name), sentences.setting_value(value)] for name, value in config.items()]
+    return {"json": key, "rows": rows, "rule": frontier.rules.get(key, "")}
+
+
+def _why(failure: Mapping[str, Any] | None) -> str:
+    """Why nothing is certified, and how many examples it would take."""
+    if failure is None:
+        return ""
+    needed = failure.get("examples_at_this_mean") or failure.get("examples_if_perfect")
+    have = failure.get("examples")
+    if needed and have and needed > have:
+        perfect = failure.get("examples_at_this_mean") is None
+        like = "Even a perfect setting would need" if perfect else "The setting that came nearest would need"
+        return f"{like} about {needed:,} testing examples for '{failure['limit']}'; there are {have:,}."
+    return str(failure["message"])
+
+
+def _rows(frontier: Frontier, limits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A table of all combinations, for print and for readers without pictures; at most 500 rows."""
+    frame = frontier.frame.iloc[::-1].head(500)
+    columns = list(frontier.setting_columns.values())
+    rows = []
+    for record in frame.to_dict("records"):
+        held = record["n_certified"] > 0
+        values = [record[f"limit on {one['name']}"] for one in limits]
+        shown = [one["shown"][one["values"].index(value)] for one, value in zip(limits, values, strict=True)]
+        config = ", ".join(f"{c} = {sentences.setting_value(plain(record[c]))}" for c in columns) if held else ""
+        numbers = [sentences.number(record[o.name]) if held else "" for o in frontier.problem.objectives]
+        rows.append({"values": shown, "setting": config or "nothing certified", "objectives": numbers})
+    return rows
+
+
+def _facts(frontier: Frontier, first: Certificate) -> dict[str, str]:
+    facts = sentences.how_made(first)
+    facts.pop("Guarantee")
+    return {"Combinations of limits": f"{len(frontier.counts):,}", **facts}

@@ -1,0 +1,166 @@
+"""The search on planning examples: ask for settings, evaluate them, tell the search how they did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from riskfront._problems.limits import Limit
+from riskfront._problems.problem import Problem
+from riskfront._problems.spaces.space import Config, Space, config_id
+from riskfront._running.evaluation.evaluate import fill
+from riskfront._running.evaluation.failures import SKIP_HINT, Failures, all_failed
+from riskfront._running.evaluation.result_rows import Bounds, RowsOf
+from riskfront._running.evaluation.workers import Evaluator
+from riskfront._running.tuning.opt_and_test_rows import Part, Parts
+from riskfront._running.tuning.run_record import RunRecord, batch_size
+from riskfront._running.tuning.search_values import Teller, told_names
+from riskfront._support.arrays import IntArray
+from riskfront._support.progress import ProgressBar
+from riskfront.errors import InvalidInputError
+from riskfront.methods._evidence.ranges import tested_range
+from riskfront.search import LimitTarget, Remembering, Search, make_search
+
+_TRIED = 5  # settings whose evaluation tells how long the others take
+_SECONDS = 5.0  # in which a whole space may be evaluated instead of being searched
+_REPEATS = 100  # rounds in a row without a new setting, after which a search is taken to have no more
+
+
+def start_search(
+    search: str | Search,
+    space: Space,
+    problem: Problem,
+    parts: Parts,
+    bounds: Bounds,
+    seed: int,
+    budget: int,
+    options: Mapping[str, Any],
+    identity: Callable[[], Mapping[str, str]],
+) -> Search:
+    """The search by its name, or as it is. One that shares its memory with others must share the task and the split with
+    them: what others were told of their planning examples may be testing examples here.
+    """
+    if search == "guided":
+        pairs = zip(problem.limit_names, problem.limits, strict=True)
+        options = {"targets": [_target(*pair, parts, bounds) for pair in pairs], "delta": problem.delta, **options}
+    made = make_search(search, space, told_names(problem), seed=seed, budget=budget, **options)
+    if isinstance(made, Remembering):
+        made.belong_to(lambda: {**identity(), "objectives": ", ".join(told_names(problem))})
+    return made
+
+
+def search_settings(
+    search: Search,
+    space: Space,
+    problem: Problem,
+    rows: RowsOf,
+    workers: Evaluator,
+    bar: ProgressBar,
+    budget: int,
+    bounds: Bounds | None = None,
+    failures: Failures | None = None,
+    all_if_cheap: bool = False,
+    given_batch_size: int | None = None,
+) -> list[Config]:
+    """Ask, evaluate, tell, until the budget is spent or the search has no more; the settings in the order they were told.
+
+    Settings that an earlier run left in the store cost nothing and count. As long as the search asks what it asked then, it
+    goes the same way; when it first asks for something else, it is told all that is known. A search with a memory of its own
+    goes on from there, and its order counts: to repeat a call that was finished changes nothing.
+
+    Args:
+        rows: evaluated settings, on planning examples.
+        failures: where failures of the user's function go; their outcomes are missing. None: stop at the first.
+        all_if_cheap: in a small space, evaluate every setting once the first ones have shown that this takes seconds.
+        given_batch_size: how many settings the search is asked for at a time; by default one a worker, or as many as in the
+            first run into the store.
+    """
+    failed: Failures = {} if failures is None else failures
+    record = RunRecord(rows)
+    n = batch_size(record, given_batch_size, workers.count)
+    teller = Teller(search, problem, rows, bounds)
+    remembered = [config for config in _remembered(search) if config in rows]
+    if remembered:
+        teller.has_told(remembered)
+        teller.tell(rows.configs)
+    repeats, seconds, evaluated = 0, 0.0, 0
+    while (left := budget - teller.count) > 0 and repeats < _REPEATS:
+        batch = _ask(search, space, min(n, left))
+        if not batch:
+            break
+        missing = [config for name, config in batch.items() if config not in rows and name not in failed]
+        if missing:
+            teller.tell([config for config in rows.configs if config_id(config) not in batch])
+            begun = time.monotonic()
+            fill(rows, workers, missing[: max(0, budget - teller.count)], bar, failures, SKIP_HINT)
+            seconds, evaluated = seconds + time.monotonic() - begun, evaluated + len(missing)
+        teller.tell([config for name, config in batch.items() if config in rows or name in failed])
+        repeats = repeats + 1 if budget - teller.count == left else 0
+        if all_if_cheap and space.size is not None and teller.count >= _TRIED:
+            resolve_defaults = record.known("all_settings")
+            if resolve_defaults is None and evaluated >= _TRIED:
+                resolve_defaults = record.settle("all_settings", int(seconds / evaluated * space.size <= _SECONDS))
+            all_if_cheap = resolve_defaults is None
+            if resolve_defaults:
+                budget = space.size
+                every = [space.at(position) for position in range(space.size)]
+                rest = [config for config in every if config not in rows and config_id(config) not in failed]
+                bar.say(f"all {space.size:,} settings are quickly evaluated: no search", total=budget)
+                fill(rows, workers, rest, bar, failures, SKIP_HINT)
+                teller.has_told([config for config in every if config in rows])
+    teller.end()
+    if failed and not len(rows):
+        raise all_failed(failed)
+    if not teller.told:
+        raise InvalidInputError("a search must propose at least one setting; it proposed none.")
+    order = {config_id(config): place for place, config in enumerate(_remembered(search))}
+    return [teller.told[name] for name in sorted(teller.told, key=lambda name: order.get(name, len(order)))]
+
+
+def _remembered(search: Search) -> list[Config]:
+    return search.remembered() if isinstance(search, Remembering) else []
+
+
+def _ask(search: Search, space: Space, n: int) -> dict[str, Config]:
+    """The settings proposed, by name, each once and in the types of the space."""
+    found = {}
+    for proposal in search.ask(n) or ():
+        try:
+            config = space.check(proposal)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"a search must propose settings of the space; got {proposal!r}. {error}") from None
+        found[config_id(config)] = config
+    return found
+
+
+def _target(name: str, limit: Limit, parts: Parts, bounds: Bounds) -> LimitTarget:
+    """A limit as a guided search needs it; where it speaks of groups, by the one with the fewest planning examples.
+
+    Testing examples of a group are taken to be as frequent as planning examples: nothing of them is looked at, not even groups,
+    for a plan that depends on how many hard examples were drawn to be tested is no longer independent of the test.
+    """
+    if limit.quantile is not None:
+        alpha = 1 - limit.quantile
+    else:
+        low, high, at = tested_range(limit, lambda name: bounds.get(name, (0.0, 1.0)))
+        upper = limit.at_least is None or limit.worst is not None
+        alpha = (at - low if upper else high - at) / (high - low)
+    n_opt, n_test = len(parts.opt.examples), len(parts.test.examples)
+    smallest = int(_group_sizes(limit, parts.opt).min())
+    return LimitTarget(name, alpha, max(1, smallest), max(1, round(smallest / n_opt * n_test)))
+
+
+def _group_sizes(limit: Limit, part: Part) -> IntArray:
+    """(groups,): the examples a limit speaks of. A condition that is a loss is not known yet and counts as met."""
+    met = np.ones(len(part.examples), dtype=np.bool_)
+    if limit.given is not None and limit.given in part.groups:
+        condition = part.groups[limit.given]
+        met = np.isin(condition.codes, [i for i, level in enumerate(condition.levels) if level == 1])
+    name = limit.per or limit.gap_per
+    if name is None or name not in part.groups:
+        return np.array([met.sum()])
+    groups = part.groups[name]
+    return np.bincount(groups.codes[met], minlength=len(groups.levels))

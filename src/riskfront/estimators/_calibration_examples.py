@@ -1,0 +1,154 @@
+"""The examples of ``fit``: without copies, and split by what they contain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from riskfront._data.groups import Groups, as_groups
+from riskfront._data.identity.fingerprints import ExampleFingerprints, Repeats, check_repeats
+from riskfront._data.splits import DRAWN, split_examples
+from riskfront._data.table import LossTable
+from riskfront._support.arrays import FloatArray, IntArray
+from riskfront.errors import InvalidInputError
+
+CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """X, y and groups of n examples, and sentences on what a guarantee on them speaks of."""
+
+    X: Any
+    y: Any
+    groups: Mapping[str, Groups]
+    notes: tuple[str, ...] = ()
+    copies: IntArray | None = None  # (n,): how many copies of each were left out
+    clusters: Groups | None = None  # rows of one cluster, a day say, are averaged to one
+    amounts: FloatArray | None = None  # (n,): what is at stake
+
+    @classmethod
+    def of(
+        cls, X: Any, y: Any, groups: Any, repeats: Repeats, *, clusters: Any = None, amounts: Any = None
+    ) -> Examples:
+        """Those that count, as ``repeats`` says; an error where there are copies that it does not speak of."""
+        check_repeats(repeats)
+        n = _num_samples(X)
+        given = cls(
+            X,
+            y,
+            groups_by_name(groups, n),
+            clusters=None if clusters is None else as_groups(CLUSTER, clusters, n),
+            amounts=None if amounts is None else _checked_amounts(amounts, n),
+        )
+        found = given.fingerprints
+        if found is None:
+            return given
+        kept = found.kept(repeats)
+        own = given if len(kept.positions) == len(found) else given.take(kept.positions)
+        return replace(own, notes=kept.notes, copies=kept.copies)
+
+    def __len__(self) -> int:
+        return int(_num_samples(self.X))
+
+    @cached_property
+    def fingerprints(self) -> ExampleFingerprints | None:
+        codes = [group.codes for group in (*self.groups.values(), *([] if self.clusters is None else [self.clusters]))]
+        return ExampleFingerprints.of(self.X, self.y, self.amounts, *codes)
+
+    @property
+    def _digest(self) -> bytes:
+        """Of all examples in their order; of labels and groups alone where X cannot be read."""
+        codes = [group.codes for group in self.groups.values()]
+        found = self.fingerprints or ExampleFingerprints.of(self.y, *codes) or ExampleFingerprints.of(range(len(self)))
+        return b"" if found is None else found.digest
+
+    def describe(self, table: LossTable) -> LossTable:
+        """The table of these examples, with what is known of them: they shuffle its split, so that fit is repeatable.
+
+        Rows of one cluster become one averaged row.
+        """
+        if self.clusters is not None:
+            table = table.by_cluster(CLUSTER)
+        table.notes, table.shuffled_by = self.notes, DRAWN + self._digest[:16].hex()
+        table.copies_left_out = 0 if self.copies is None else int(self.copies.sum())
+        return table
+
+    def take(self, positions: IntArray) -> Examples:
+        # groups that only other examples have stay known: a limit in every group speaks of them too
+        groups = {name: Groups(group.levels, group.codes[positions]) for name, group in self.groups.items()}
+        y = None if self.y is None else _safe_indexing(self.y, positions)
+        copies = None if self.copies is None else self.copies[positions]
+        clusters = self.clusters and Groups(self.clusters.levels, self.clusters.codes[positions])
+        amounts = None if self.amounts is None else self.amounts[positions]
+        return Examples(_safe_indexing(self.X, positions), y, groups, self.notes, copies, clusters, amounts)
+
+    @property
+    def table_groups(self) -> dict[str, Groups]:
+        """Groups for a table of rows, clusters among them."""
+        return {**self.groups, **({} if self.clusters is None else {CLUSTER: self.clusters})}
+
+    def planning_rows(self, fraction: float, seed: int) -> IntArray:
+        """The rows on which a method with this share plans: what is learned from them alone leaves the test as it is."""
+        return split_examples(len(self), fraction, seed, self._digest[:16])[0]
+
+    def split(self, fraction: float, seed: int) -> tuple[Examples, Examples]:
+        """To train on, about this share, and to calibrate on. Not stratified: what calibrates must be independent draws.
+
+        Examples that hold much are split by content, and all copies of one go to the same side. Where examples hold little,
+        equal ones are independent draws, and each goes its own way.
+        """
+        found = self.fingerprints
+        if self.clusters is not None:
+            raise InvalidInputError(
+                "clusters must not be divided between training and calibration; got train_fraction too. Fit the model on other "
+                "clusters first, and leave train_fraction out."
+            )
+        if len(self) < 2:
+            raise InvalidInputError(
+                f"train_fraction needs an example to train on and another to calibrate on; got {len(self)} sample."
+            )
+        if found is None or not found.are_rich:
+            train, rest = split_examples(len(self), fraction, seed, self._digest)
+        else:
+            order = np.argsort(found.places(seed), kind="stable")
+            cut = round(fraction * len(order))
+            while 0 < cut < len(order) and found.numbers[order[cut]] == found.numbers[order[cut - 1]]:
+                cut += 1
+            train, rest = order[:cut], order[cut:]
+        if min(len(train), len(rest)) == 0:
+            raise InvalidInputError(
+                f"train_fraction must leave examples to train on and others to calibrate on; {fraction} of {len(self)} leaves "
+                f"{len(train)} and {len(rest)}. Give more examples."
+            )
+        return self.take(np.sort(train)), self.take(np.sort(rest))
+
+
+def groups_by_name(groups: Any, n: int) -> dict[str, Groups]:
+    """Groups that limits may name: name -> (n,) values, a data frame, or one (n,) array, then called "group"."""
+    if groups is None:
+        return {}
+    if isinstance(groups, str):
+        raise InvalidInputError(
+            f"groups must hold a value for each example; got the text {groups!r}. Give the values: "
+            f"groups={{{groups!r}: X[{groups!r}]}}, or any array with one value for each row."
+        )
+    by_name = groups if isinstance(groups, Mapping | pd.DataFrame) else {"group": groups}
+    return {str(name): as_groups(str(name), by_name[name], n) for name in by_name}
+
+
+def _checked_amounts(amounts: Any, n: int) -> FloatArray:
+    array = np.asarray(amounts, dtype=np.float64).reshape(-1)
+    if array.shape != (n,) or not np.isfinite(array).all() or (array < 0).any():
+        raise InvalidInputError(
+            f"amounts must hold a number of at least 0 for each of {n} examples; got {len(array)} values, "
+            "some of them perhaps negative or missing."
+        )
+    return array

@@ -1,0 +1,179 @@
+"""Which thresholds a classifier may choose from, and how they are tested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from riskfront._problems.problem import Problem
+from riskfront._support.arrays import Array, FloatArray, IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.estimators import _decision_thresholds as rule
+from riskfront.estimators._known_order import Knob, KnownOrder, known_order, start_count, start_row
+from riskfront.estimators._score_grid import occurring
+from riskfront.methods import Method, OrderedKnob, ParetoTesting
+from riskfront.methods._shares import planning_share
+
+_ABSTENTION = frozenset({"answered", "abstained"})
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Decision thresholds (None for more than two classes) and abstention thresholds, and the method that tests them."""
+
+    thresholds: list[float] | None
+    abstain: list[float]
+    method: str | Method
+    notes: tuple[str, ...] = ()
+
+    @property
+    def grid(self) -> tuple[list[float] | None, list[float]]:
+        return self.thresholds, self.abstain
+
+
+def offered_thresholds(
+    problem: Problem,
+    probabilities: FloatArray,
+    positive: int,
+    *,
+    thresholds: npt.ArrayLike | None,
+    abstain_thresholds: npt.ArrayLike | None,
+    method: str | Method,
+    planning: Callable[[float], IntArray] | None = None,
+    priced: Collection[str] = (),
+) -> Offered:
+    """What to choose from, by the problem, the scores (n, classes) and the user's own lists; labels have no part in it.
+
+    Args:
+        planning: share -> the positions of the examples on which a method with that share plans; None where they are not
+            known beforehand.
+        priced: the outcomes that ``cost`` is made of.
+    """
+    two = probabilities.shape[1] == 2
+    if not two and thresholds is not None:
+        raise InvalidInputError(
+            f"thresholds are for two classes; the model has {probabilities.shape[1]}. Leave thresholds out."
+        )
+    abstains = abstain_thresholds is not None or not two or speaks_of_abstention(problem, priced)
+    decides = two and (thresholds is not None or tells_classes_apart(problem, priced))
+    usual_abstain = rule.ABSTAIN if abstains else (0.0,)
+    usual_decision: Sequence[float] = (0.5,) if not decides else rule.FEW_THRESHOLDS if abstains else rule.THRESHOLDS
+    given = Offered(
+        rule.numbers("thresholds", thresholds, usual_decision, open_=True) if two else None,
+        rule.numbers("abstain_thresholds", abstain_thresholds, usual_abstain, open_=False),
+        method,
+    )
+    if method != "auto":
+        return given
+    own = {"threshold": thresholds is not None, "abstain": abstain_thresholds is not None}
+    planned = _on_quantiles(given, own, probabilities, positive, planning)
+    several = {"threshold": len(given.thresholds or ()) > 1, "abstain": len(given.abstain) > 1}
+    knobs: list[Knob] = [knob for knob in ("threshold", "abstain") if several[knob]]
+    if len(knobs) != 1:
+        return planned
+    (knob,) = knobs
+    order = known_order(problem, knob)
+    if order is None or (
+        order.condition is not None and planning is None
+    ):  # a start by count is proven for single rows
+        return planned
+    listed = given if own[knob] else _with_occurring(given, knob, probabilities, positive)
+    return _from_the_start(listed, order, problem, probabilities, positive)
+
+
+def speaks_of_abstention(problem: Problem, priced: Collection[str] = ()) -> bool:
+    """Whether a limit or an objective needs examples without an answer to make sense."""
+    return not _ABSTENTION.isdisjoint(_names(problem, priced))
+
+
+def tells_classes_apart(problem: Problem, priced: Collection[str] = ()) -> bool:
+    """Whether limits and objectives treat the two classes differently."""
+    return not {*rule.TWO_CLASSES, "positive", "negative", "label"}.isdisjoint(_names(problem, priced))
+
+
+def _names(problem: Problem, priced: Collection[str]) -> set[str | None]:
+    found = {name for term in problem.terms for name in (*term.losses, term.per, term.given)}
+    return found | set(priced) if "cost" in found else found
+
+
+def _on_quantiles(
+    given: Offered,
+    own: Mapping[str, bool],
+    probabilities: FloatArray,
+    positive: int,
+    planning: Callable[[float], IntArray] | None,
+) -> Offered:
+    """Thresholds at quantiles of the scores of the planning examples, instead of fixed numbers, and the method that plans.
+
+    No safety net: it would test on the planning examples too, which chose the thresholds.
+    """
+    several = [(given.thresholds or [], own["threshold"]), (given.abstain, own["abstain"])]
+    free = [len(values) > 1 and not owned for values, owned in several]
+    if planning is None or not any(free):
+        return replace(given, method="pareto-testing")
+    method = ParetoTesting(opt_fraction=planning_share(len(probabilities), len(rule.THRESHOLDS)), holm_share=0.0)
+    scores = probabilities[planning(method.opt_fraction)]
+    found = replace(given, method=method, notes=("Thresholds are quantiles of the scores of the planning examples.",))
+    if free[0]:
+        found = replace(found, thresholds=_quantiles(scores[:, positive], len(given.thresholds or ()), 1e-6))
+    if free[1]:
+        threshold = 0.5 if given.thresholds else None
+        confidence = rule.answers(scores, threshold, positive).confidence
+        found = replace(found, abstain=[0.0, *_quantiles(confidence, len(given.abstain) - 1, 1e-6)])
+    return found
+
+
+def _quantiles(scores: FloatArray, count: int, least: float) -> list[float]:
+    """So many different quantiles, in (0, 1), rounded to what a user would type; ends are given closer steps."""
+    at = np.unique(np.concatenate([np.linspace(0, 1, count + 2)[1:-1]]))
+    found = np.quantile(scores.astype(np.float64), at)
+    return sorted({float(np.clip(round(value, 6), least, 1 - least)) for value in found})
+
+
+def _with_occurring(given: Offered, knob: Knob, probabilities: FloatArray, positive: int) -> Offered:
+    """The thresholds of a fixed list that tell the scores apart."""
+    rounding = rule.rounding_of(probabilities)
+    if knob == "threshold":
+        scores = probabilities[:, positive].astype(np.float64)
+        return replace(given, thresholds=occurring(scores, lambda t: rule.lowest_positive(t, rounding)))
+    threshold = given.thresholds[0] if given.thresholds else None
+    confidence = rule.answers(probabilities, threshold, positive).confidence
+    found = occurring(confidence, lambda t: rule.below(t, rounding))
+    return replace(given, abstain=[0.0, *found[1:]])  # the first lets all scores pass, as 0 does
+
+
+def _from_the_start(
+    given: Offered, order: KnownOrder, problem: Problem, probabilities: FloatArray, positive: int
+) -> Offered:
+    """The offered values in a known order, without those that too few examples speak of."""
+    method = OrderedKnob(safest={order.knob: order.safest})
+    from_high = order.safest == "high"
+    end = "highest" if from_high else "lowest"
+    said = f"All examples tested, from the {end} {order.knob} on: that it is the safest end is known without any data."
+    if order.condition is None:
+        return replace(given, method=method, notes=(said,))
+    (limit,) = problem.limits
+    alpha = limit.value if limit.at_least is None else 1 - limit.value
+    most = start_count(alpha, problem.delta, len(probabilities)) if 0 < alpha < 1 else len(probabilities)
+    counts = _selected(given, order.condition, probabilities, positive)
+    counts = counts[::-1] if from_high else counts
+    start = start_row(counts, most)
+    said = (
+        f"All examples tested, from the {end} {order.knob} on that selects {counts[start]:,} of them: a count that looks at no "
+        f"label, and at most {most:,} by a rule fixed beforehand."
+    )
+    kept = slice(None, len(counts) - start) if from_high else slice(start, None)
+    if order.knob == "threshold":
+        return replace(given, thresholds=(given.thresholds or [])[kept], method=method, notes=(said,))
+    return replace(given, abstain=given.abstain[kept], method=method, notes=(said,))
+
+
+def _selected(given: Offered, condition: str, probabilities: FloatArray, positive: int) -> Array:
+    """How many examples each offered value selects; what is selected does not depend on labels."""
+    no_labels: Any = np.zeros(len(probabilities), dtype=np.int64)
+    found = rule.outcomes(probabilities, no_labels, *given.grid, positive, [condition])[condition]
+    return np.asarray(found.sum(axis=1))

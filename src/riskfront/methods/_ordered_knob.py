@@ -1,0 +1,102 @@
+"""One knob whose safest end is known, such as a threshold: a plan that needs no planning examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from riskfront._data.table import LossTable
+from riskfront._problems.problem import Problem
+from riskfront._support.arrays import FloatArray
+from riskfront._support.values import is_number, known
+from riskfront.errors import InvalidInputError
+from riskfront.methods._plan import Plan
+from riskfront.statistics._procedures import FixedSequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderedKnob:
+    """Every value of one knob, from its safest end on, until the first failure; all examples test.
+
+    The order is declared and not learned, so the guarantee holds whatever the losses do along the knob. If risk does not rise
+    along it, testing ends early and certifies less.
+
+    Args:
+        safest: the knob and its safest end, such as {"threshold": "high"} or {"threshold": "low"}. The values of the knob are
+            numbers, one setting each. Know it beforehand: an end that was read off the tested examples is no guarantee.
+        start: the value of the knob to begin at; safer ones are skipped. Needed where a limit speaks of few or no
+            examples at the safest
+            end, as precision does where nothing is called positive: a sequence that fails at once certifies nothing. Choose it
+            beforehand, on other examples or from scores alone that were drawn apart from the tested ones.
+
+    Examples:
+        >>> OrderedKnob(safest={"threshold": "high"}).opt_fraction  # no plan is learned: every example tests
+        0.0
+    """
+
+    safest: Mapping[str, str] | None = None
+    start: float | None = None
+
+    opt_fraction: ClassVar[float] = 0.0
+    name: ClassVar[str] = "ordered-knob"
+    words: ClassVar[str] = (
+        "Tested the values of one knob on all examples, from its declared safest end on, and stopped at the "
+        "first failure."
+    )
+    guaranteed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.start is not None and not is_number(self.start):
+            raise InvalidInputError(f"start must be a value of the knob, a number; got {self.start!r}.")
+        if self.safest is None:
+            return
+        if not isinstance(self.safest, Mapping) or len(self.safest) != 1:
+            raise InvalidInputError(
+                f"safest must name one knob and its safest end, such as {{'threshold': 'high'}}; got {self.safest!r}. "
+                "For several knobs use sgt or pareto-testing."
+            )
+        ((knob, end),) = self.safest.items()
+        if end not in ("low", "high"):
+            raise InvalidInputError(f"safest['{knob}'] must be 'low' or 'high'; got {end!r}.")
+
+    def plan(self, opt: LossTable, problem: Problem) -> Plan:
+        """Which settings the table has decides the plan; its losses have no part in it."""
+        if self.safest is None:
+            raise InvalidInputError(
+                "ordered-knob needs to be told which end of the knob is safest: OrderedKnob(safest={'threshold': 'high'}), "
+                "or --safest threshold=high. Which end that is cannot be learned from the examples that are tested."
+            )
+        ((knob, end),) = self.safest.items()
+        values = _numbers_along(knob, opt.configs)
+        ascending = np.argsort(values, kind="stable")
+        order = ascending[::-1] if end == "high" else ascending
+        if self.start is not None:
+            order = order[values[order] <= self.start] if end == "high" else order[values[order] >= self.start]
+            if not order.size:
+                raise InvalidInputError(
+                    f"start must leave values of '{knob}' to test; got {self.start:g}, and they lie in {values.min():g} to "
+                    f"{values.max():g}."
+                )
+        return Plan(self, opt, order, FixedSequence())
+
+
+def _numbers_along(knob: str, configs: pd.DataFrame) -> FloatArray:
+    """The values of the knob, which must be numbers that tell all settings apart."""
+    values = configs[known(knob, configs.columns, "knob")]
+    if values.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"an ordered knob must have numbers as values; '{knob}' has {values.iloc[0]!r}. Number its values in a column of "
+            "the settings, and name that column."
+        )
+    if values.nunique() < len(values):
+        others = [name for name in configs.columns if name != knob and configs[name].nunique() > 1]
+        raise InvalidInputError(
+            f"an ordered knob must have another value in every setting; '{knob}' has {values.nunique():,} values in "
+            f"{len(values):,} settings, which differ in {', '.join(map(str, others))} too. Keep one value of these, or use a "
+            "method for several knobs, such as pareto-testing or sgt."
+        )
+    return values.to_numpy(dtype=np.float64)

@@ -1,6 +1,0 @@
-"""The surroundings a program runs in: files, temporary folders, clusters, progress bars, notebooks.
-
-Nothing here knows what riskfront is for. Outside, import the modules: ``files`` (written whole or not at all),
-``temporary_folders``, ``cluster`` (the Dask or Ray that joblib is set to), ``progress``, ``notebook`` (small HTML
-views).
-"""

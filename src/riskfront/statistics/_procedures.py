@@ -1,0 +1,125 @@
+"""Procedures that reject hypotheses from their p-values with family-wise error at most delta, under any dependence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from riskfront._support.arrays import BoolArray, FloatArray
+from riskfront.statistics._graphs import Graph
+
+
+class Procedure(Protocol):
+    """Tests hypotheses, given in the order of the plan."""
+
+    @property
+    def sequential(self) -> bool:
+        """Whether hypotheses after the first failure are never looked at, so that they need not be evaluated."""
+
+    def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
+        """The level at which each hypothesis is finally judged: rejected exactly if p <= level. nan where none is reached."""
+
+    def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
+        """Which hypotheses are rejected."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSequence:
+    """Test in the given order at the full level and stop at the first failure."""
+
+    @property
+    def sequential(self) -> bool:
+        return True
+
+    def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
+        levels = np.full(p_values.shape, np.nan)
+        levels[: int(self.reject(p_values, delta).sum()) + 1] = delta
+        return levels
+
+    def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
+        return np.logical_and.accumulate(p_values <= delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Bonferroni:
+    """Test each of m hypotheses at delta / m."""
+
+    @property
+    def sequential(self) -> bool:
+        return False
+
+    def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
+        return np.full(p_values.shape, delta / max(p_values.size, 1))
+
+    def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
+        return p_values <= self.levels(p_values, delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Holm:
+    """From the smallest p-value on, test at delta / (hypotheses left) and stop at the first failure."""
+
+    @property
+    def sequential(self) -> bool:
+        return False
+
+    def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
+        m = p_values.size
+        order = np.argsort(p_values, kind="stable")
+        steps = delta / np.arange(m, 0, -1)
+        passed = int(np.logical_and.accumulate(p_values[order] <= steps).sum())
+        levels = np.empty(m)
+        # everything from the first failure on is judged, and fails, at the level of that failure
+        levels[order] = steps[np.minimum(np.arange(m), passed)] if m else steps
+        return levels
+
+    def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
+        return p_values <= self.levels(p_values, delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Graphical:
+    """Bretz et al. (2009): hypotheses hold shares of delta and pass them on along a graph when they are rejected."""
+
+    graph: Graph
+
+    @property
+    def sequential(self) -> bool:
+        return False
+
+    def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
+        return delta * self.graph.final_weights(p_values, delta)
+
+    def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
+        return p_values <= self.levels(p_values, delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Uncorrected:
+    """Accept every p-value at most delta. No control of the family-wise error: only for baselines without a guarantee."""
+
+    @property
+    def sequential(self) -> bool:
+        return False
+
+    def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
+        return np.full(p_values.shape, delta)
+
+    def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
+        return p_values <= delta
+
+
+def target_levels(procedure: Procedure, count: int, delta: float) -> FloatArray:
+    """(count,): the level that each test should be sharpest at, known before any p-value is.
+
+    Any aim leaves a p-value valid. Bonferroni and Holm start at delta / count. On a graph a node is aimed at the share of
+    delta that arrives when everything before it is rejected, which is where its test decides about more than itself.
+    """
+    if isinstance(procedure, Bonferroni | Holm):
+        return np.full(count, delta / max(count, 1))
+    if isinstance(procedure, Graphical):
+        shares = procedure.graph.final_weights(np.zeros(count), delta)
+        return delta * np.where(np.isnan(shares), 1 / max(count, 1), shares)
+    return np.full(count, delta)

@@ -1,0 +1,319 @@
+"""accelerate: from a pretrained encoder and labelled texts to a certified, faster classifier in one folder."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._calibration.certificates.choice import choose
+from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet
+from riskfront._data.stores.open_storage import open_storage
+from riskfront._data.table import LossTable
+from riskfront._problems.problem import Problem
+from riskfront._problems.spaces.space import Space
+from riskfront._running.tuning.opt_and_test_rows import positions_of
+from riskfront._running.tuning.recorded_uses import record_use
+from riskfront._running.tuning.tune import tune
+from riskfront._support.arrays import IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.methods import Method, make_method
+from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.methods._plan import parameters
+from riskfront.transformers._acceleration_plan import Grid, Plan
+from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
+from riskfront.transformers._alternatives import FILE as ALTERNATIVES
+from riskfront.transformers._alternatives import alternatives, save_alternatives
+from riskfront.transformers._data.fresh import fresh_texts
+from riskfront.transformers._data.learnt import Learnt
+from riskfront.transformers._data.texts import LabelledTexts, TextParts, contents_learnt_from, read_texts, split_texts
+from riskfront.transformers._data.unlabelled_texts import unlabelled_contents, unlabelled_texts
+from riskfront.transformers._declared_order import FROM_THE_FULL_MODEL, certify_in_order, has_known_order
+from riskfront.transformers._folder import encoder_of, must_be_free
+from riskfront.transformers._gain import FILE as GAIN
+from riskfront.transformers._gain import measure_gain
+from riskfront.transformers._learning.training import Trained, train
+from riskfront.transformers._pruning.disagreement import TraceWithUnlabelled, check_proxies, with_disagreement
+from riskfront.transformers._pruning.latency import Clock, clocks_of
+from riskfront.transformers._pruning.pruning_trace import PruningTrace
+from riskfront.transformers._pruning.thresholds import Thresholds, make_thresholds
+from riskfront.transformers._recomputing import TRACES, UNLABELLED, keep_examples
+
+BINARY = ("accuracy_drop_clipped", "error", "answered")
+COLUMNS = (
+    "accuracy_drop",
+    "accuracy_drop_clipped",
+    "error",
+    "relative_cost",
+    "flops",
+    "latency",
+    "answered",
+    "confidence",
+)
+
+
+def accelerate(
+    model: str | os.PathLike[str],
+    data: str | os.PathLike[str] | pd.DataFrame | Any,
+    problem: Problem,
+    out: str | os.PathLike[str],
+    plan: Plan | None = None,
+    *,
+    unlabelled: str | os.PathLike[str] | pd.DataFrame | Any = None,
+    device: str | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    progress: bool | None = None,
+) -> AdaptiveClassifier:
+    """Train what is missing, find and certify thresholds, and write a folder that `AdaptiveClassifier.from_pretrained` loads.
+
+    Args:
+        model: a folder or hub name of an encoder, such as BERT, RoBERTa, DeBERTa-v3 or ModernBERT.
+        data: a Parquet or CSV file, a data frame, or a Hugging Face data set (`Dataset`, `DatasetDict` or a name), with columns
+            `text`, or `text_a` and `text_b`, and `label`, and optionally `split`.
+        problem: limits and objectives on the columns of `PruningTrace`.
+        out: the folder. Whatever was finished in it is not done again.
+        plan: rows, training, thresholds, method and seed.
+        unlabelled: texts without labels, at least as many as calibration texts, in a file, a data frame or a data set: whether
+            a setting agrees with the full model on them sharpens the test of limits on the accuracy drop. They are traced at
+            every setting, as the calibration texts are.
+        device: such as "cuda"; by default CUDA where there is one.
+        say: told in a line what is done.
+
+    The result's `certificate` may be empty: then no setting keeps the limits for sure, and `predict` refuses.
+    """
+    plan, folder = plan or Plan(), Path(out)
+    check_problem(problem, plan.grid, unlabelled=unlabelled is not None)
+    must_be_free(folder)
+    parts = read_parts(data, plan)
+    before = (declared(Learnt.load(encoder_of(model)), plan) or Learnt()).and_from(parts.train.contents)
+    fresh_texts(parts, before, leave_out=plan.leave_out_repeats)  # said before hours of training, not after
+    if unlabelled is not None:
+        unlabelled_texts(unlabelled, parts, before, leave_out=plan.leave_out_repeats)
+    trained = train_parts(model, parts, folder, plan, device=device, say=say, progress=progress)
+    return certify(trained, parts, problem, folder, plan, unlabelled=unlabelled, say=say, progress=progress)
+
+
+def train_parts(
+    model: str | os.PathLike[str],
+    parts: TextParts,
+    folder: Path,
+    plan: Plan,
+    *,
+    device: str | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    progress: bool | None = None,
+) -> Trained:
+    """Train what is missing in the folder of an acceleration."""
+    trained = train(model, parts, folder / "training", plan.training, device=device, say=say, progress=progress)
+    return replace(trained, learnt=declared(trained.learnt, plan))
+
+
+def declared(learnt: Learnt | None, plan: Plan) -> Learnt | None:
+    """What a model learnt from, with the files that the user names; then nothing is unknown."""
+    if not plan.learnt_from:
+        return learnt
+    named = [content for source in plan.learnt_from for content in contents_learnt_from(source)]
+    return replace(learnt or Learnt(), elsewhere=False).and_from(named)
+
+
+def read_parts(data: str | os.PathLike[str] | pd.DataFrame | Any, plan: Plan, *, learning: bool = True) -> TextParts:
+    """The rows to train, validate and calibrate with; only the last two unless something is to be learnt."""
+    rows = plan.rows
+    return split_texts(
+        read_texts(data),
+        seed=plan.seed,
+        n_train=rows.train,
+        n_validation=rows.validation,
+        n_calibration=rows.calibration,
+        learning=learning,
+    )
+
+
+def certify(
+    trained: Trained,
+    parts: TextParts,
+    problem: Problem,
+    folder: str | os.PathLike[str],
+    plan: Plan | None = None,
+    *,
+    unlabelled: str | os.PathLike[str] | pd.DataFrame | Any = None,
+    say: Callable[[str], None] = lambda line: None,
+    progress: bool | None = None,
+) -> AdaptiveClassifier:
+    """Find thresholds on some calibration texts, certify them on the others, and write the classifier.
+
+    Texts that the model learnt from are refused, wherever they come from, or left out, as the plan says.
+    """
+    plan, target = plan or Plan(), Path(folder)
+    elsewhere = unlabelled_contents(unlabelled)
+    fresh = fresh_texts(parts, trained.learnt, leave_out=plan.leave_out_repeats, unlabelled=elsewhere)
+    thresholds = thresholds_of(trained, parts.validation, plan, problem)
+    clocks = None
+    if "latency" in problem.losses:
+        clocks = clocks_of(trained.network, trained.max_length, thresholds.precision, target / "traces")
+    own = trace_of(trained, fresh.texts, target, plan, progress=progress, clocks=clocks)
+    trace: PruningTrace | TraceWithUnlabelled = own
+    notes = fresh.notes
+    if unlabelled is not None:
+        problem = with_disagreement(problem)
+        others = unlabelled_texts(unlabelled, parts, trained.learnt, leave_out=plan.leave_out_repeats)
+        traced = trace_of(trained, others.texts, target, plan, progress=progress)
+        trace, notes = TraceWithUnlabelled(own, traced, plan.seed), (*notes, *others.notes)
+    space = thresholds.space
+    budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
+    say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
+    ordered = unlabelled is None and has_known_order(plan.method, plan.search, thresholds, problem)
+    method = FROM_THE_FULL_MODEL if ordered else make_method(plan.method)
+    earlier = looks_before(target, fresh.texts, problem, plan, space, budget, method=method)
+    if ordered:
+        certificate = certify_in_order(own, space.grid(1), problem, plan.seed)
+    else:
+        certificate = tune(
+            trace.losses,
+            trace.examples,
+            space,
+            problem,
+            search=plan.search,
+            budget=budget,
+            n_jobs=1,
+            seed=plan.seed,
+            groups=trace.groups,
+            bounds=trace.bounds,
+            method=method,
+            progress=progress,
+        )
+    test = positions_of(trace.examples, trace.groups, method.opt_fraction, plan.seed)[1]
+    certificate = replace(certificate, notes=notes, guaranteed=method.guaranteed).after(earlier)
+    if isinstance(trace, TraceWithUnlabelled):
+        certificate = replace(certificate, unlabelled={**trace.described, **(certificate.unlabelled or {})})
+        keep_examples(target, trace.elsewhere, plan.seed, UNLABELLED)
+    certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
+    used = frozenset(fresh.texts.contents).union(elsewhere)
+    found = replace(classifier_of(trained), certificate=certificate, calibrated=used)
+    keep_examples(target, own, plan.seed, notes=notes, configs=space.grid(1) if ordered else ())
+    for name in (GAIN, ALTERNATIVES):
+        (target / name).unlink(missing_ok=True)
+    found.save_pretrained(target)
+    if certificate:
+        measure_gain(found, own, test).save(target)
+        save_alternatives(target, alternatives(found, own, parts.train, fresh.texts))
+    return found
+
+
+def looks_before(
+    folder: Path,
+    texts: LabelledTexts,
+    problem: Problem,
+    plan: Plan,
+    space: Space,
+    budget: int,
+    *,
+    method: Method | None = None,
+) -> tuple[UseOfTestSet, ...]:
+    """Other questions that these texts have answered in this folder; this one is written down before it is asked.
+
+    Texts are known by their content: another seed, other thresholds or a model that was trained again are new questions to
+    them. All their deltas count, and the verdict states the confidence that is left.
+    """
+    method = method or make_method(plan.method)
+    search = plan.search if isinstance(plan.search, str) else type(plan.search).__qualname__
+    decided_by = [plan.seed, space.to_dict(), search, budget]
+    said = f"seed {plan.seed}, {budget} settings"
+    use = UseOfTestSet.of(problem, method.name, parameters(method), decided_by=decided_by, said=said)
+    content = hashlib.sha256(b"".join(sorted(texts.contents))).hexdigest()
+    return record_use(open_storage(folder), {"texts": content}, use, "", [], again=True)
+
+
+def usual_choice(certificate: Certificate, trace: Any, test: IntArray) -> str:
+    """Where settings abstain, a condition that the cheapest meets if the full model had to answer what they leave."""
+    if not certificate or "answered" not in certificate.chosen or len(certificate.chosen) < 2:
+        return ""
+    full = trace.losses({}, test)["flops"].mean()
+    found = [trace.losses(config, test) for config in certificate.configs]
+    costs = [losses["flops"].mean() + (1 - losses["answered"].mean()) * full for losses in found]
+    answered = float(certificate.chosen["answered"].iloc[int(np.argmin(costs))])
+    return f"answered >= {math.floor(1e4 * answered) / 1e4:g}"
+
+
+def classifier_of(trained: Trained) -> AdaptiveClassifier:
+    """Before calibration: it can be saved, and used with thresholds of one's own."""
+    return AdaptiveClassifier(
+        trained.network, trained.tokenizer, trained.classes, trained.max_length, learnt=trained.learnt
+    )
+
+
+def thresholds_of(
+    trained: Trained, validation: LabelledTexts, plan: Plan, problem: Problem | None = None
+) -> Thresholds:
+    """The settings to choose from, laid out by validation texts; the problem says whether other precisions could pay."""
+    grid = plan.grid
+    precision = grid.precision or ("float32",) if problem is None else grid.precisions(problem, trained.network)
+    return make_thresholds(
+        trained.network,
+        trained.tokens(validation),
+        n_head=grid.head,
+        n_token=grid.token,
+        n_layer=grid.layer,
+        n_depth=grid.depth,
+        abstain=grid.abstain,
+        precision=precision,
+        batch_size=plan.batch_size,
+    )
+
+
+def trace_of(
+    trained: Trained,
+    texts: LabelledTexts,
+    folder: Path,
+    plan: Plan,
+    *,
+    progress: bool | None = None,
+    clocks: Mapping[str, Clock] | None = None,
+) -> PruningTrace:
+    """A trace whose passes are kept in `folder`, so that a killed run goes on and another limit costs no pass."""
+    if trained.learnt is not None:
+        trained.learnt.check_new(texts.contents)
+    return PruningTrace(
+        trained.network,
+        trained.tokens(texts),
+        texts.reordered(trained.classes).labels,
+        classes=trained.classes,
+        folder=folder / TRACES,
+        batch_size=plan.batch_size,
+        progress=progress,
+        clocks=clocks,
+    )
+
+
+def check_problem(problem: Problem, grid: Grid | None = None, *, unlabelled: bool = False) -> None:
+    """Before hours of training: every name must be a column that a trace has."""
+    check_proxies(problem, unlabelled=unlabelled)
+    if unlabelled:
+        with_disagreement(problem)
+    problem = problem.with_limits([replace(limit, proxy=None) for limit in problem.limits])
+    unknown = [name for name in problem.losses if name not in COLUMNS]
+    if unknown:
+        raise InvalidInputError(f"limits and objectives must be among {list(COLUMNS)}; got {unknown}.")
+    groups = [term.per for term in problem.terms if term.per not in (None, "label")]
+    if groups:
+        raise InvalidInputError(f"limits can hold per label; got per {groups[0]}.")
+    endless = [limit.loss for limit in problem.limits if limit.loss in ("flops", "latency") and limit.quantile is None]
+    if endless:
+        raise InvalidInputError(
+            f"{endless[0]} can be minimised but not limited: it has no largest value; limit relative_cost."
+        )
+    if grid is not None and len(grid.abstain) > 1 and "answered" not in problem.losses:
+        raise InvalidInputError(
+            "abstaining must cost something: with several values of lambda, add the objective 'maximize answered', or a limit "
+            "such as 'answered >= 0.8'."
+        )
+    kinds = {name: np.zeros((1, 2), dtype=bool if name in BINARY else np.float32) for name in COLUMNS}
+    Evidence.of_planning(problem, LossTable([{"tau_layer": 0.0}], kinds, {"label": [0, 1]}, PruningTrace.bounds))

@@ -1,0 +1,251 @@
+"""AdaptiveClassifier: a text classifier with its tokenizer, its certificate and its folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._calibration.monitoring.monitor import Monitor
+from riskfront._support.arrays import Array, IntArray
+from riskfront._support.checked_json import parse_json
+from riskfront._support.files import make_usual, write_text
+from riskfront._support.folder_digests import check_digests, write_digests
+from riskfront._verification.check import Check
+from riskfront.errors import NotCertifiedError, StoreError
+from riskfront.transformers._backbones.backbone import Backbone, load_classifier, pick_device
+from riskfront.transformers._data.learnt import FILE, Learnt, load_contents, save_contents
+from riskfront.transformers._data.tokens import Tokens, load_tokenizer, tokenize
+from riskfront.transformers._deployment import answered, check_texts, labels_of, outcomes
+from riskfront.transformers._exits.heads import ExitHeads, TokenPredictors
+from riskfront.transformers._exits.layout import Layout
+from riskfront.transformers._exits.pooling import must_be_of_kind
+from riskfront.transformers._folder import (
+    CALIBRATED,
+    ENCODER,
+    files_of_classifier,
+    local_folder,
+    push_folder,
+    save_encoder,
+    write_guard,
+)
+from riskfront.transformers._pruning.latency import clocks_of
+from riskfront.transformers._pruning.network import Network
+from riskfront.transformers._pruning.pruning_trace import PruningTrace
+from riskfront.transformers._pruning.runtime import Answers, answer
+from riskfront.transformers._pruning.setting import Setting
+
+Texts = Sequence[str] | Sequence[tuple[str, str]]
+FORMAT = 2
+
+
+@dataclass(frozen=True)
+class AdaptiveClassifier:
+    """A text classifier that drops tokens, leaves early and skips attention heads.
+
+    Args:
+        network: the fine-tuned encoder with its heads.
+        tokenizer: of the encoder, from Hugging Face.
+        classes: the labels as `predict` returns them.
+        max_length: tokens of a text that are read.
+        certificate: of the setting in use; None before calibration.
+        setting: thresholds; by default those of the certificate.
+        learnt: which texts the network learnt from; None where that is not known.
+        calibrated: which texts the certificate was made of, by digests of their content; None where that is not known.
+    """
+
+    network: Network
+    tokenizer: Any
+    classes: tuple[Any, ...]
+    max_length: int
+    certificate: Certificate | None = None
+    setting: Setting | None = None
+    learnt: Learnt | None = None
+    calibrated: frozenset[bytes] | None = None
+
+    @property
+    def abstain_label(self) -> Any:
+        """What `predict` returns where there is no answer: "abstain" for classes that are texts, else a number below
+        all of them."""
+        if any(isinstance(label, str) for label in self.classes):
+            return "abstain" if "abstain" not in self.classes else "no answer"
+        return min(-1, int(min(self.classes)) - 1)
+
+    def with_setting(self, setting: Mapping[str, Any] | Setting | None) -> AdaptiveClassifier:
+        """The same network at other thresholds, certified or not."""
+        return replace(self, setting=None if setting is None else Setting.of(setting))
+
+    def predict(self, texts: Texts, *, batch_size: int = 32, missing: str = "raise") -> Array:
+        """The class of each text, or of each pair of texts; `abstain_label` where there is no answer.
+
+        Args:
+            missing: what becomes of texts that are empty, None or nan: "raise" an error, or "abstain" on them, with a warning,
+                and answer the others.
+        """
+        found = self.predict_proba(texts, batch_size=batch_size, missing=missing)
+        return labels_of(found, self.classes, self.used_setting.abstain, self.abstain_label)
+
+    def predict_proba(self, texts: Texts, *, batch_size: int = 32, missing: str = "raise") -> Array:
+        """(n, classes): the probabilities of the layer at which each text left, whether it is sure enough or not; nan for a
+        text without an answer."""
+        return answered(
+            texts,
+            missing,
+            len(self.classes),
+            lambda kept: self.answer(self.tokenize(kept), batch_size=batch_size).probabilities,
+        )
+
+    def tokenize(self, texts: Texts) -> Tokens:
+        found = tokenize(self.tokenizer, texts, self.max_length)
+        must_be_of_kind(self.network.layout.pairs, isinstance(texts[0], tuple | list))
+        return found
+
+    def trace(self, texts: Texts, labels: IntArray) -> PruningTrace:
+        """What the network does with these texts at every setting; labels are positions in `classes`."""
+        clocks = None
+        if self.certificate is not None and "latency" in self.certificate.problem.losses:
+            clocks = clocks_of(self.network, self.max_length, sorted({"float32", self.used_setting.precision}))
+        tokens = self.tokenize(texts)
+        return PruningTrace(self.network, tokens, labels, classes=self.classes, progress=False, clocks=clocks)
+
+    @property
+    def learnt_from(self) -> Learnt | None:
+        return self.learnt
+
+    @cached_property
+    def used_setting(self) -> Setting:
+        """The thresholds in use: ``setting``, or those of the certificate. Read once: a certificate is made of data frames,
+        which take longer to ask than a layer takes to run."""
+        if self.setting is not None:
+            return self.setting
+        if self.certificate is None:
+            raise NotCertifiedError(
+                "there is no certificate yet. Calibrate first, or choose thresholds yourself: with_setting({'tau_layer': 0.1})."
+            )
+        return Setting.of(self.certificate.config)
+
+    def answer(self, tokens: Tokens, *, batch_size: int = 32) -> Answers:
+        """Texts that are tokenised already, in batches of similar length."""
+        return answer(self.network, self.used_setting, tokens, batch_size=batch_size)
+
+    def monitor(self, **options: Any) -> Monitor:
+        """Watch the certified limits after deployment; ``options`` are those of ``riskfront.Monitor``."""
+        if self.certificate is None:
+            raise NotCertifiedError("there is no certificate yet. Calibrate first.")
+        return Monitor(self.certificate, **options)
+
+    def outcomes(self, texts: Texts, labels: Any) -> dict[str, Array]:
+        """What `monitor().update` takes, of new texts with their labels: the setting in use and the full model run on them."""
+        return outcomes(self, texts, labels)
+
+    def check(
+        self,
+        data: str | os.PathLike[str] | pd.DataFrame | Any,
+        *,
+        delta: float | None = None,
+        leave_out_repeats: bool = False,
+    ) -> Check:
+        """Test on new labelled texts whether the certified setting still keeps its limits; see `riskfront.check`."""
+        return check_texts(self, data, delta=delta, leave_out_repeats=leave_out_repeats)
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """A folder that `from_pretrained` loads; its folder `encoder` holds the fine-tuned model as Hugging Face knows it."""
+        target = Path(folder)
+        certificate = target / "certificate.json"
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            certificate.unlink(missing_ok=True)  # that of another network; ours comes last, when all else is there
+            (target / ENCODER / FILE).unlink(missing_ok=True)
+            (target / CALIBRATED).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot write in '{target}': {error.strerror}.") from error
+        save_network(self.network, target)
+        self.tokenizer.save_pretrained(target / ENCODER)
+        about: dict[str, Any] = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
+        about["layout"] = self.network.layout.to_dict()
+        about["setting"] = None if self.setting is None else self.setting.to_config()
+        write_text(target / "adaptive.json", json.dumps(about, indent=2) + "\n")
+        if self.learnt is not None:
+            self.learnt.save(target / ENCODER, self.network.backbone.model)
+        if self.calibrated is not None:
+            save_contents(target / CALIBRATED, self.calibrated)
+        write_digests(target, files_of_classifier(target))
+        write_guard(target, "AdaptiveClassifier", ENCODER, self.certificate)
+        if self.certificate is not None:
+            self.certificate.save(certificate)
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Upload the folder of `save_pretrained` with a model card that holds the verdict and what is not promised.
+
+        Args:
+            repo_id: such as "me/my-classifier"; it is made where there is none.
+            options: private, token, commit_message, revision, create_pr, as for transformers.
+        """
+        return push_folder(self.save_pretrained, repo_id, **options)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str], *, device: str | None = None) -> AdaptiveClassifier:
+        """Load what `save_pretrained` or `riskfront accelerate` wrote, from a folder or a hub name."""
+        source = local_folder(folder)
+        try:
+            about = parse_json((source / "adaptive.json").read_bytes())
+            if about["format"] != FORMAT:
+                raise ValueError(f"format {about['format']}")
+            classes, max_length, setting = tuple(about["classes"]), int(about["max_length"]), about["setting"]
+            layout = Layout.from_dict(about["layout"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(
+                f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error})."
+            ) from error
+        check_digests(source)
+        file = source / "certificate.json"
+        network = load_network(source, layout, device=device)
+        return cls(
+            network,
+            load_tokenizer(str(source / ENCODER)),
+            classes,
+            max_length,
+            Certificate.load(file) if file.is_file() else None,
+            None if setting is None else Setting.of(setting),
+            Learnt.load(source / ENCODER, network.backbone.model),
+            load_contents(source / CALIBRATED),
+        )
+
+
+def save_network(network: Network, folder: Path) -> None:
+    save_encoder(network.backbone.model, folder)
+    tensors = {"head_scores": torch.from_numpy(np.ascontiguousarray(network.head_scores))}
+    for name, module in (("exit_heads", network.exit_heads), ("predictors", network.predictors)):
+        tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
+    save_file(tensors, folder / "adaptive.safetensors")
+    for path in (*folder.glob("*.safetensors"), *(folder / ENCODER).glob("*.safetensors")):
+        make_usual(path)
+
+
+def load_network(folder: Path, layout: Layout, *, device: str | None = None) -> Network:
+    place = pick_device(device)
+    backbone = Backbone(load_classifier(str(folder / ENCODER)).to(place))
+    exit_heads = ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes)
+    predictors = TokenPredictors(layout, backbone.n_layers, backbone.width)
+    try:
+        tensors = load_file(folder / "adaptive.safetensors")
+        scores = tensors.pop("head_scores").numpy()
+        for name, module in (("exit_heads", exit_heads), ("predictors", predictors)):
+            part = {key.removeprefix(f"{name}."): tensors[key] for key in tensors if key.startswith(f"{name}.")}
+            module.load_state_dict(part)
+    except (SafetensorError, OSError, KeyError, RuntimeError) as error:
+        raise StoreError(
+            f"'{folder}' must hold the heads of its model; adaptive.safetensors says no ({error})."
+        ) from error
+    return Network(backbone, scores, exit_heads.to(place).eval(), predictors.to(place).eval(), layout)

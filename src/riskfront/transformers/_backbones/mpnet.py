@@ -1,0 +1,68 @@
+"""MPNet: every head adds to its scores a number for the distance between two tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from riskfront._support.arrays import Array
+from riskfront.transformers._backbones.family import Family, Parts, without_mask
+from riskfront.transformers._backbones.layer import Attention
+from riskfront.transformers._backbones.packed import Packed
+
+
+class MPNet(Family):
+    """MPNet, such as all-mpnet-base-v2."""
+
+    def parts(self, module: Any) -> Parts:
+        attention = module.attention.attn
+        return Parts(
+            *(attention.q, attention.k, attention.v),
+            joined=attention.o,
+            attention_norm=module.attention.LayerNorm,
+            into=module.intermediate.dense,
+            activation=module.intermediate.intermediate_act_fn,
+            out=module.output.dense,
+            output_norm=module.output.LayerNorm,
+        )
+
+    def attention(self, module: Any, kept: Array) -> Attention:
+        return DistanceAttention(self.base.encoder, None if kept.all() else torch.from_numpy(kept))
+
+    def embed(self, inputs: dict[str, Tensor]) -> Tensor:
+        return self.base.embeddings(**without_mask(inputs, "token_type_ids"))
+
+    @property
+    def max_length(self) -> int:
+        return super().max_length - int(self.base.embeddings.padding_idx) - 1
+
+
+@dataclass(frozen=True)
+class DistanceAttention:
+    """Scores plus a bias by head and distance.
+
+    Args:
+        encoder: its buckets of distances and their biases serve all layers.
+        kept: (heads,); None when all heads are kept.
+    """
+
+    encoder: Any
+    kept: Tensor | None
+
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, batch: Packed) -> Tensor:
+        bias = batch.once("distance bias", lambda: self._bias(batch))
+        if self.kept is not None:
+            bias = bias[:, self.kept.to(bias.device)]
+        return functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+
+    def _bias(self, batch: Packed) -> Tensor:
+        """(examples, all heads, longest, longest), minus infinity for padding."""
+        places = batch.pad(batch.places)
+        buckets = self.encoder.relative_position_bucket(places[:, None, :] - places[:, :, None])
+        bias: Tensor = self.encoder.relative_attention_bias(buckets).permute(0, 3, 1, 2)
+        real = batch.real
+        return bias.contiguous() if real is None else bias.masked_fill(~real[:, None, None, :], -torch.inf)

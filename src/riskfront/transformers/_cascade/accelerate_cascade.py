@@ -1,0 +1,195 @@
+"""accelerate_cascade: from two pretrained encoders and labelled texts to a certified cascade in one folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from riskfront._calibration.certificates.choice import choose
+from riskfront._problems.problem import Problem
+from riskfront._running.tuning.opt_and_test_rows import positions_of
+from riskfront._running.tuning.tune import tune
+from riskfront._support.arrays import IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.methods import make_method
+from riskfront.transformers._accelerate import (
+    check_problem,
+    classifier_of,
+    declared,
+    looks_before,
+    read_parts,
+    thresholds_of,
+    trace_of,
+    train_parts,
+    usual_choice,
+)
+from riskfront.transformers._acceleration_plan import Grid, Plan
+from riskfront.transformers._cascade.cascade_classifier import CascadeClassifier, class_order
+from riskfront.transformers._cascade.cascade_trace import COLUMNS, CascadeTrace, cascade_space, small_thresholds
+from riskfront.transformers._data.fresh import fresh_texts
+from riskfront.transformers._data.learnt import Learnt
+from riskfront.transformers._data.texts import LabelledTexts, TextParts
+from riskfront.transformers._folder import encoder_of, must_be_free
+from riskfront.transformers._gain import FILE as GAIN
+from riskfront.transformers._gain import Gain, few_of, gain_of, some_alone, times_as_fast
+from riskfront.transformers._learning.training import Trained
+from riskfront.transformers._pruning.pruning_trace import PruningTrace
+from riskfront.transformers._recomputing import keep_examples
+
+MOST = 100_000  # settings on a grid: minutes, where each takes milliseconds
+
+
+def accelerate_cascade(
+    small: str | os.PathLike[str],
+    large: str | os.PathLike[str],
+    data: str | os.PathLike[str] | pd.DataFrame | Any,
+    problem: Problem,
+    out: str | os.PathLike[str],
+    plan: Plan | None = None,
+    *,
+    n_small: int = 30,
+    device: str | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    progress: bool | None = None,
+) -> CascadeClassifier:
+    """Train both encoders on the same rows, find and certify thresholds, and write a folder.
+
+    Args:
+        small: see ``large``.
+        large: folders or hub names of encoders; the large one alone is what accuracy drops are measured against.
+        problem: limits and objectives on the columns of `CascadeTrace`.
+        plan: as for `accelerate`; by default 30 exit thresholds and neither heads nor tokens pruned, which needs one pass
+            through each encoder.
+        n_small: thresholds at which texts stay with the small encoder, 0 (never) included.
+        data: see ``say``.
+        out: see ``say``.
+        device: see ``say``.
+        say: as for `accelerate`.
+    """
+    plan, folder = plan or Plan(grid=Grid(head=1, token=1, layer=30)), Path(out)
+    check_cascade_problem(problem, plan.grid)
+    check_size(plan, n_small)
+    must_be_free(folder)
+    parts = read_parts(data, plan)
+    known = [declared(Learnt.load(encoder_of(model)), plan) or Learnt() for model in (small, large)]
+    before = known[0].and_from(known[1].contents).and_from(parts.train.contents)
+    fresh_texts(parts, before, leave_out=plan.leave_out_repeats)  # said before hours of training, not after
+
+    def trained(name: str, model: str | os.PathLike[str]) -> Trained:
+        say(f"{name}: {os.fspath(model)}")
+        return train_parts(model, parts, folder / name, plan, device=device, say=say, progress=progress)
+
+    first, second = trained("small", small), trained("large", large)
+    return certify_cascade(first, second, parts, problem, folder, plan, n_small=n_small, say=say, progress=progress)
+
+
+def certify_cascade(
+    small: Trained,
+    large: Trained,
+    parts: TextParts,
+    problem: Problem,
+    folder: str | os.PathLike[str],
+    plan: Plan,
+    *,
+    n_small: int = 30,
+    say: Callable[[str], None] = lambda line: None,
+    progress: bool | None = None,
+) -> CascadeClassifier:
+    """Find thresholds on some calibration texts, certify them on the others, and write the cascade.
+
+    Texts that either encoder learnt from are refused, or left out, as the plan says.
+    """
+    target = Path(folder)
+    check_cascade_problem(problem, plan.grid)
+    fresh = fresh_texts(parts, both_learnt(small.learnt, large.learnt), leave_out=plan.leave_out_repeats)
+    validation = parts.validation.reordered(small.classes)
+    held = PruningTrace(small.network, small.tokens(validation), validation.labels, progress=progress)
+    space = cascade_space(thresholds_of(large, parts.validation, plan), small_thresholds(held, n_small))
+    first = trace_of(small, fresh.texts, target / "small", plan, progress=progress)
+    second = trace_of(large, fresh.texts, target / "large", plan, progress=progress)
+    trace = CascadeTrace(first, second, class_order(small.classes, large.classes))
+    budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
+    say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
+    earlier = looks_before(target, fresh.texts, problem, plan, space, budget)
+    certificate = tune(
+        trace.losses,
+        trace.examples,
+        space,
+        problem,
+        search=plan.search,
+        budget=budget,
+        n_jobs=1,
+        seed=plan.seed,
+        groups=trace.groups,
+        bounds=trace.bounds,
+        method=plan.method,
+        progress=progress,
+    )
+    test = positions_of(trace.examples, trace.groups, make_method(plan.method).opt_fraction, plan.seed)[1]
+    certificate = replace(certificate, notes=fresh.notes, guaranteed=make_method(plan.method).guaranteed).after(earlier)
+    certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
+    used = frozenset(fresh.texts.contents)
+    found = CascadeClassifier(classifier_of(small), classifier_of(large), certificate, calibrated=used)
+    keep_examples(target / "small", first, plan.seed)
+    keep_examples(target / "large", second, plan.seed, notes=fresh.notes)
+    (target / GAIN).unlink(missing_ok=True)
+    found.save_pretrained(target)
+    if certificate:
+        _gain(found, trace, fresh.texts, test).save(target)
+    return found
+
+
+def _gain(found: CascadeClassifier, trace: CascadeTrace, texts: LabelledTexts, test: IntArray) -> Gain:
+    """Of a cascade with a certified setting, on the test texts, against the large encoder alone."""
+    few = few_of(test)
+    pairs = texts.first if texts.second is None else list(zip(texts.first, texts.second, strict=True))
+    chosen: Any = [pairs[int(i)] for i in few]
+    backbone, tokens = found.large.network.backbone, trace.large.tokens.take(few)
+    seconds = times_as_fast(backbone, tokens, lambda: found.answer(chosen))
+    alone = some_alone(len(tokens))
+    one_by_one = times_as_fast(
+        *(backbone, tokens.take(alone), lambda: [found.answer([chosen[int(i)]]) for i in alone]), batch_size=1
+    )
+    return gain_of(trace.losses({}, test), trace.losses(found.used_setting, test), seconds, one_by_one)
+
+
+def both_learnt(small: Learnt | None, large: Learnt | None) -> Learnt | None:
+    """What either encoder learnt from; None where that of one is not known."""
+    if small is None or large is None:
+        return None
+    return replace(large, elsewhere=small.elsewhere or large.elsewhere).and_from(small.contents)
+
+
+def check_size(plan: Plan, n_small: int) -> None:
+    """Before hours of training: the thresholds of both encoders multiply."""
+    grid = plan.grid
+    n = (
+        grid.head
+        * grid.token
+        * grid.layer
+        * n_small
+        * len(grid.abstain)
+        * len(grid.precision or ("float32",))
+        * grid.depth
+    )
+    if plan.search == "grid" and n > MOST:
+        raise InvalidInputError(
+            f"the grid of a cascade can have at most {MOST:,} settings; {n:,} were asked for. Take fewer thresholds, such as 1 "
+            "for heads, 1 for tokens and 30 for exits, or search='guided'."
+        )
+
+
+def check_cascade_problem(problem: Problem, grid: Grid) -> None:
+    """Before hours of training: every name must be a column that a cascade has."""
+    check_problem(problem, grid)
+    missing = [name for name in problem.losses if name not in COLUMNS]
+    if missing:
+        raise InvalidInputError(
+            f"limits and objectives of a cascade must be among {list(COLUMNS)}; got {missing}, which compare or clock a single "
+            "model: minimise flops."
+        )

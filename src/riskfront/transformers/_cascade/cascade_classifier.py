@@ -1,0 +1,240 @@
+"""CascadeClassifier: the runtime of a cascade. The large encoder reads only what the small one is not sure of."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._calibration.monitoring.monitor import Monitor
+from riskfront._support.arrays import Array, BoolArray, IntArray
+from riskfront._support.checked_json import parse_json
+from riskfront._support.files import write_text
+from riskfront._support.folder_digests import check_digests, write_digests
+from riskfront._verification.check import Check
+from riskfront.errors import NotCertifiedError, StoreError
+from riskfront.transformers._adaptive_classifier import AdaptiveClassifier, Texts
+from riskfront.transformers._cascade.cascade_trace import SMALL, CascadeSetting, CascadeTrace
+from riskfront.transformers._data.learnt import Learnt, load_contents, save_contents
+from riskfront.transformers._deployment import answered, check_texts, labels_of, outcomes
+from riskfront.transformers._exits.heads import entropy
+from riskfront.transformers._folder import CALIBRATED, local_folder, must_be_free, push_folder, write_guard
+from riskfront.transformers._pruning.runtime import Answers
+
+FORMAT, FILE = 1, "cascade.json"
+
+
+@dataclass(frozen=True)
+class CascadeAnswers:
+    """What was answered, and by whom.
+
+    Args:
+        probabilities: (n, classes), in the order of the large encoder's classes.
+        by_small: (n,), True where the small encoder answered.
+        small: what the small encoder did with all texts; None when it was not run.
+        large: what the large encoder did with the others; None when there are none.
+    """
+
+    probabilities: Array
+    by_small: BoolArray
+    small: Answers | None
+    large: Answers | None
+
+
+@dataclass(frozen=True)
+class CascadeClassifier:
+    """A text classifier of two encoders with the same classes.
+
+    Args:
+        small: see ``large``.
+        large: the encoders with their exits; their own certificates and settings are not used.
+        certificate: of the setting in use; None before calibration.
+        setting: thresholds; by default those of the certificate.
+        calibrated: as in `AdaptiveClassifier`.
+    """
+
+    small: AdaptiveClassifier
+    large: AdaptiveClassifier
+    certificate: Certificate | None = None
+    setting: CascadeSetting | None = None
+    calibrated: frozenset[bytes] | None = None
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        return self.large.classes
+
+    @property
+    def max_length(self) -> int:
+        return self.large.max_length
+
+    @property
+    def tokenizer(self) -> Any:
+        return self.large.tokenizer
+
+    @property
+    def network(self) -> Any:
+        """Of the large encoder."""
+        return self.large.network
+
+    @property
+    def abstain_label(self) -> Any:
+        return self.large.abstain_label
+
+    @cached_property
+    def used_setting(self) -> CascadeSetting:
+        """The thresholds in use, read off the certificate once."""
+        if self.setting is not None:
+            return self.setting
+        if self.certificate is None:
+            raise NotCertifiedError(
+                "there is no certificate yet. Calibrate first, or choose thresholds yourself: "
+                f"with_setting({{'{SMALL}': 0.1}})."
+            )
+        return CascadeSetting.of(self.certificate.config)
+
+    def with_setting(self, setting: Mapping[str, Any] | CascadeSetting | None) -> CascadeClassifier:
+        """The same encoders at other thresholds, certified or not."""
+        return replace(self, setting=None if setting is None else CascadeSetting.of(setting))
+
+    def predict(self, texts: Texts, *, batch_size: int = 32, missing: str = "raise") -> Array:
+        """The class of each text, or of each pair of texts; options as those of `AdaptiveClassifier.predict`."""
+        found = self.predict_proba(texts, batch_size=batch_size, missing=missing)
+        return labels_of(found, self.classes, self.used_setting.abstain, self.abstain_label)
+
+    def predict_proba(self, texts: Texts, *, batch_size: int = 32, missing: str = "raise") -> Array:
+        """(n, classes): the probabilities of the exit at which each text left; nan for a text without an answer."""
+        return answered(
+            texts,
+            missing,
+            len(self.classes),
+            lambda kept: self.answer(kept, batch_size=batch_size).probabilities,
+        )
+
+    def trace(self, texts: Texts, labels: IntArray) -> CascadeTrace:
+        """What both encoders do with these texts at every setting; labels are positions in `classes`."""
+        order = class_order(self.small.classes, self.classes)
+        small = self.small.trace(texts, np.asarray(order)[labels])
+        return CascadeTrace(small, self.large.trace(texts, labels), order)
+
+    @property
+    def learnt_from(self) -> Learnt | None:
+        """What either encoder learnt from."""
+        if self.small.learnt is None or self.large.learnt is None:
+            return None
+        return self.large.learnt.and_from(self.small.learnt.contents)
+
+    def answer(self, texts: Texts, *, batch_size: int = 32) -> CascadeAnswers:
+        """Texts through the small encoder, and those that it is not sure of through the large one."""
+        setting = self.used_setting
+        stays = np.zeros(len(texts), dtype=bool)
+        found = np.zeros((len(texts), len(self.classes)), dtype=np.float32)
+        small = large = None
+        if setting.tau_small > 0:
+            quick = self.small.with_setting({"tau_layer": setting.tau_small})
+            small = quick.answer(quick.tokenize(texts), batch_size=batch_size)
+            stays = (entropy(torch.from_numpy(small.probabilities)) < setting.tau_small).numpy()
+            found[stays] = small.probabilities[stays][:, class_order(self.small.classes, self.classes)]
+        rest = np.flatnonzero(~stays)
+        if len(rest):
+            thorough = self.large.with_setting(setting.large)
+            chosen: Any = [texts[int(i)] for i in rest]
+            large = thorough.answer(thorough.tokenize(chosen), batch_size=batch_size)
+            found[rest] = large.probabilities
+        return CascadeAnswers(found, stays, small, large)
+
+    def monitor(self, **options: Any) -> Monitor:
+        """Watch the certified limits after deployment; ``options`` are those of ``riskfront.Monitor``."""
+        if self.certificate is None:
+            raise NotCertifiedError("there is no certificate yet. Calibrate first.")
+        return Monitor(self.certificate, **options)
+
+    def outcomes(self, texts: Texts, labels: Any) -> dict[str, Array]:
+        """What `monitor().update` takes, of new texts with their labels: the setting in use and the full model run on them."""
+        return outcomes(self, texts, labels)
+
+    def check(
+        self,
+        data: str | os.PathLike[str] | pd.DataFrame | Any,
+        *,
+        delta: float | None = None,
+        leave_out_repeats: bool = False,
+    ) -> Check:
+        """Test on new labelled texts whether the certified setting still keeps its limits; see `riskfront.check`."""
+        return check_texts(self, data, delta=delta, leave_out_repeats=leave_out_repeats)
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """A folder that `from_pretrained` loads, with a folder for each encoder."""
+        target = Path(folder)
+        must_be_free(target)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            (target / "certificate.json").unlink(missing_ok=True)  # that of others; ours comes last
+            (target / CALIBRATED).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot write in '{target}': {error.strerror}.") from error
+        for name, part in (("small", self.small), ("large", self.large)):
+            replace(part, certificate=None, setting=None, calibrated=None).save_pretrained(target / name)
+        about = {"format": FORMAT, "setting": None if self.setting is None else self.setting.to_config()}
+        write_text(target / FILE, json.dumps(about, indent=2) + "\n")
+        if self.calibrated is not None:
+            save_contents(target / CALIBRATED, self.calibrated)
+        write_digests(target, [FILE, *([CALIBRATED] if self.calibrated is not None else [])])
+        write_guard(target, "CascadeClassifier", "large/encoder", self.certificate)
+        if self.certificate is not None:
+            self.certificate.save(target / "certificate.json")
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Upload the folder of `save_pretrained` with a model card that holds the verdict and what is not promised.
+
+        Args:
+            repo_id: such as "me/my-classifier"; it is made where there is none.
+            options: private, token, commit_message, revision, create_pr, as for transformers.
+        """
+        return push_folder(self.save_pretrained, repo_id, **options)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str], *, device: str | None = None) -> CascadeClassifier:
+        """Load what `save_pretrained` wrote, from a folder or a hub name."""
+        source = local_folder(folder)
+        try:
+            about = parse_json((source / FILE).read_bytes())
+            if about["format"] != FORMAT:
+                raise ValueError(f"format {about['format']}")
+            setting = about["setting"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"'{source}' must be the folder of a cascade; {FILE} says no ({error}).") from error
+        check_digests(source)
+        file = source / "certificate.json"
+        return cls(
+            AdaptiveClassifier.from_pretrained(source / "small", device=device),
+            AdaptiveClassifier.from_pretrained(source / "large", device=device),
+            Certificate.load(file) if file.is_file() else None,
+            None if setting is None else CascadeSetting.of(setting),
+            load_contents(source / CALIBRATED),
+        )
+
+
+def load_accelerated(
+    folder: str | os.PathLike[str], *, device: str | None = None
+) -> AdaptiveClassifier | CascadeClassifier:
+    """The classifier or the cascade of a folder."""
+    folder = local_folder(folder)
+    if (folder / FILE).is_file():
+        return CascadeClassifier.from_pretrained(folder, device=device)
+    return AdaptiveClassifier.from_pretrained(folder, device=device)
+
+
+def class_order(small: tuple[Any, ...], large: tuple[Any, ...]) -> list[int]:
+    """Where each class of the large encoder stands among those of the small one."""
+    if set(small) != set(large):
+        raise StoreError(f"both encoders must have the same classes; got {list(small)} and {list(large)}.")
+    return [small.index(label) for label in large]

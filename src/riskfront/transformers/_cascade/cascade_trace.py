@@ -1,0 +1,152 @@
+"""A cascade of two encoders: the small one answers where it is sure, the large one reads the rest. Trace and settings.
+
+The small encoder has its exits too: a text leaves it at the first depth, its last included, where the entropy is below
+`tau_small`. Texts that never do go to the large encoder, which prunes as its own thresholds say. One pass through the small
+encoder gives all values of `tau_small`, so that the cascade is one more dimension of the same trace, and costs no pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from riskfront._problems.spaces.space import Choice, Space
+from riskfront._support.arrays import Array, IntArray
+from riskfront.errors import InvalidInputError
+from riskfront.transformers._pruning.cost import Work, flops
+from riskfront.transformers._pruning.pruning_trace import PruningTrace
+from riskfront.transformers._pruning.setting import Setting
+from riskfront.transformers._pruning.thresholds import Thresholds, quantiles
+
+SMALL = "tau_small"
+COLUMNS = ("accuracy_drop", "accuracy_drop_clipped", "error", "flops", "answered", "confidence")
+
+
+@dataclass(frozen=True)
+class CascadeSetting:
+    """Thresholds of a cascade.
+
+    Args:
+        tau_small: a text stays with the small encoder where its entropy falls below; 0: the small encoder is not run at all.
+        large: the thresholds of the large encoder; its `lambda` holds for all answers.
+    """
+
+    tau_small: float = 0.0
+    large: Setting = field(default_factory=Setting)
+
+    def __post_init__(self) -> None:
+        value: Any = self.tau_small
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        if not number or not math.isfinite(value) or value < 0:
+            raise InvalidInputError(f"{SMALL} must be a number at least 0; got {value!r}.")
+        object.__setattr__(self, SMALL, float(value))
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any] | CascadeSetting | None) -> CascadeSetting:
+        """From the config of a certificate; thresholds that it lacks are off."""
+        if isinstance(config, CascadeSetting):
+            return config
+        values = dict(config or {})
+        return cls(values.pop(SMALL, 0.0), Setting.of(values))
+
+    def to_config(self) -> dict[str, Any]:
+        return {SMALL: self.tau_small, **self.large.to_config()}
+
+    @property
+    def abstain(self) -> float:
+        return self.large.abstain
+
+
+class CascadeTrace:
+    """What a cascade does with each example at every setting; used as `PruningTrace` is.
+
+    Args:
+        small: see ``large``.
+        large: traces of the same examples.
+        order: (classes,), where each class of the large encoder stands among those of the small one; the same by default.
+
+    Columns are those of `PruningTrace` without `relative_cost`, which compares a model with itself. The full model, against
+    which accuracy drops, is the large encoder alone. `flops` are of both encoders, where both run.
+    """
+
+    bounds = PruningTrace.bounds
+
+    def __init__(self, small: PruningTrace, large: PruningTrace, order: Sequence[int] | None = None) -> None:
+        self.small, self.large = small, large
+        self._order = np.arange(large.network.backbone.n_classes) if order is None else np.asarray(order)
+        same = len(small) == len(large) and (self._order[large.labels] == small.labels).all()
+        if not same:
+            raise InvalidInputError("both encoders must have traced the same examples with the same labels.")
+
+    def __len__(self) -> int:
+        return len(self.large)
+
+    @property
+    def examples(self) -> IntArray:
+        return self.large.examples
+
+    @property
+    def groups(self) -> Any:
+        return self.large.groups
+
+    def losses(self, config: Mapping[str, Any] | CascadeSetting, examples: IntArray) -> dict[str, Array]:
+        """The columns of one setting for the examples at these positions."""
+        setting, positions = CascadeSetting.of(config), np.asarray(examples)
+        found = {
+            name: values for name, values in self.large.losses(setting.large, positions).items() if name in COLUMNS
+        }
+        if setting.tau_small == 0:
+            return found
+        passes, n_layers = self.small.passes(0.0, 0.0, positions), self.small.network.backbone.n_layers
+        sure = passes.entropies < setting.tau_small
+        stays = sure.any(axis=1)
+        depth = np.where(stays, sure.argmax(axis=1), n_layers)
+        answer = passes.probabilities[np.arange(len(positions)), depth][:, self._order]
+        right = np.where(stays, answer.argmax(axis=1) == self.large.labels[positions], ~found["error"])
+        full_right = ~found["error"] if setting.large == Setting() else ~self._full_error(positions)
+        confidence = np.where(stays, answer.max(axis=1), found["confidence"]).astype(np.float32)
+        heads = self.small.network.kept_heads(0.0).sum(axis=1)
+        lengths = self.small.tokens.lengths[positions]
+        work = Work(heads, lengths, passes.tokens, depth, exits=True, prunes=False)
+        return {
+            "accuracy_drop": full_right.astype(np.float32) - right.astype(np.float32),
+            "accuracy_drop_clipped": full_right & ~right,
+            "error": ~right,
+            "flops": (flops(self.small.network.sizes, work) + np.where(stays, 0, found["flops"])).astype(np.float32),
+            "answered": confidence >= setting.abstain,
+            "confidence": confidence,
+        }
+
+    def _full_error(self, positions: IntArray) -> Array:
+        whole = self.large.passes(0.0, 0.0, positions).probabilities[:, -1]
+        return whole.argmax(axis=1) != self.large.labels[positions]
+
+
+def cascade_space(large: Thresholds, small: Sequence[float]) -> Space:
+    """The settings of a cascade; thresholds that need a pass change slowest on the grid."""
+    dimensions = {"tau_head": Choice(list(large.tau_head)), "tau_token": Choice(list(large.tau_token))}
+    dimensions |= {SMALL: Choice(list(small)), "tau_layer": Choice(list(large.tau_layer))}
+    if len(large.depth) > 1:
+        dimensions["depth"] = Choice(list(large.depth))
+    if large.precision != ("float32",):
+        dimensions["precision"] = Choice(list(large.precision))
+    if len(large.abstain) > 1:
+        dimensions["lambda"] = Choice(list(large.abstain))
+    return Space.from_dict(dimensions)
+
+
+def small_thresholds(validation: PruningTrace, n: int) -> tuple[float, ...]:
+    """0, and quantiles of the lowest entropy so far, the last depth included; the largest lets all texts stay."""
+    if n < 1:
+        raise InvalidInputError(f"there must be at least 1 threshold of the small encoder, 0; got {n}.")
+    if n == 1:
+        return (0.0,)
+    lowest = np.minimum.accumulate(validation.passes(0.0, 0.0).entropies, axis=1)
+    largest = 1.001 * math.log(validation.network.backbone.n_classes)
+    values = [*quantiles(lowest[np.isfinite(lowest)], n - 1), largest]
+    return tuple(sorted({float(f"{value:.5g}") for value in values}))

@@ -1,0 +1,157 @@
+"""A certified classifier after deployment: texts that cannot be read, outcomes for a monitor, and a check on new texts."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._data.table import LossTable
+from riskfront._support.arrays import Array, IntArray
+from riskfront._verification.check import Check, check
+from riskfront.errors import InvalidInputError, NotCertifiedError
+from riskfront.transformers._data.fresh import one_of_each
+from riskfront.transformers._data.learnt import Learnt
+from riskfront.transformers._data.texts import Label, LabelledTexts, labelled_texts, read_texts
+from riskfront.transformers._data.tokens import is_missing
+
+MISSING = ("raise", "abstain")
+_NEED_LABELS = ("accuracy_drop", "accuracy_drop_clipped", "error")
+
+
+class Deployed(Protocol):
+    """What a classifier and a cascade have in common."""
+
+    @property
+    def certificate(self) -> Certificate | None: ...
+
+    @property
+    def calibrated(self) -> frozenset[bytes] | None: ...
+
+    @property
+    def classes(self) -> tuple[Any, ...]: ...
+
+    @property
+    def used_setting(self) -> Any: ...
+
+    @property
+    def learnt_from(self) -> Learnt | None: ...
+
+    def trace(self, texts: Any, labels: IntArray) -> Any: ...
+
+
+def answered(texts: Any, missing: str, n_classes: int, answer: Callable[[Any], Array]) -> Array:
+    """(n, classes): probabilities of each text. Where there is nothing to read, an error, or nan and a warning that says so."""
+    if missing not in MISSING:
+        raise InvalidInputError(f"missing must be one of {list(MISSING)}; got {missing!r}.")
+    gone = (
+        np.array([is_missing(text) for text in texts], dtype=bool) if missing == "abstain" else np.zeros(1, dtype=bool)
+    )
+    if not gone.any():
+        return answer(texts)
+    warnings.warn(
+        f"{int(gone.sum()):,} of {len(gone):,} texts are empty or missing, the first is number {int(np.argmax(gone))}: they "
+        "get no answer.",
+        stacklevel=3,
+    )
+    found = np.full((len(gone), n_classes), np.nan, dtype=np.float32)
+    if not gone.all():
+        found[~gone] = answer([texts[int(i)] for i in np.flatnonzero(~gone)])
+    return found
+
+
+def labels_of(probabilities: Array, classes: Sequence[Any], abstain: float, abstain_label: Any) -> Array:
+    """(n,): the most probable class, or the abstain label where it is not probable enough, or where there is no answer."""
+    silent = ~(probabilities.max(axis=1) >= abstain)
+    labels = np.array(classes)[probabilities.argmax(axis=1)]
+    return np.where(silent, np.array(abstain_label), labels) if silent.any() else labels
+
+
+def outcomes(classifier: Deployed, texts: Any, labels: Any) -> dict[str, Array]:
+    """Column -> (n,), for a monitor: the setting in use and the full model run on these texts. What needs a label is nan where
+    the label is None or nan."""
+    given = np.asarray(labels, dtype=object).reshape(-1)
+    if len(given) != len(texts):
+        raise InvalidInputError(f"there must be a label for each of {len(texts)} texts; got {len(given)}.")
+    known = ~pd.isna(given)
+    trace = classifier.trace(texts, _positions(given, known, classifier.classes))
+    found = trace.losses(classifier.used_setting, trace.examples)
+    found = {
+        name: np.where(known, values, np.nan) if name in _NEED_LABELS else values for name, values in found.items()
+    }
+    return {**found, "label": given}
+
+
+def check_texts(
+    classifier: Deployed,
+    data: str | os.PathLike[str] | pd.DataFrame | Any,
+    *,
+    delta: float | None = None,
+    leave_out_repeats: bool = False,
+) -> Check:
+    """Test the certified setting on new labelled texts, in both directions, beside the full model.
+
+    Args:
+        data: a file, a data frame or a data set, as for `accelerate`; every row counts, whatever its column `split` says.
+        delta: the probability with which the check may be wrong; that of the certificate without it.
+        leave_out_repeats: go on without texts that the model learnt from, that the certificate was made of, or that come more
+            than once; an error otherwise.
+    """
+    certificate = classifier.certificate
+    if certificate is None:
+        raise NotCertifiedError("there is no certificate to check. Certify first.")
+    texts = _new(classifier, labelled_texts(read_texts(data)), leave_out_repeats)
+    unknown = [label for label in texts.classes if label not in classifier.classes]
+    if unknown:
+        raise InvalidInputError(
+            f"labels must be among the classes of the model, {list(classifier.classes)}; got {unknown}."
+        )
+    both = texts.first if texts.second is None else list(zip(texts.first, texts.second, strict=True))
+    trace = classifier.trace(both, texts.reordered(tuple(classifier.classes)).labels)
+    config = certificate.config
+    columns = {
+        name: values[None]
+        for name, values in trace.losses(config, trace.examples).items()
+        if name in certificate.problem.losses
+    }
+    table = LossTable([config], columns, trace.groups, {k: v for k, v in trace.bounds.items() if k in columns})
+    if classifier.calibrated is not None:  # texts were compared by their content: what they lost tells less
+        certificate = replace(certificate, example_fingerprints={})
+    return check(certificate, table, delta=delta)
+
+
+def _new(classifier: Deployed, texts: LabelledTexts, leave_out: bool) -> LabelledTexts:
+    """The texts that nothing was learnt from and nothing was certified by, each of them once."""
+    learnt = frozenset() if classifier.learnt_from is None else classifier.learnt_from.contents
+    used = classifier.calibrated or frozenset()
+    seen = np.array([content in learnt for content in texts.contents])
+    tested = ~seen & np.array([content in used for content in texts.contents])
+    kept = one_of_each(texts, np.flatnonzero(~seen & ~tested))
+    counts = {
+        "were learnt from": int(seen.sum()),
+        "are those the certificate was made of": int(tested.sum()),
+        "come more than once": len(texts) - int((seen | tested).sum()) - len(kept),
+    }
+    found = " and ".join(f"{n:,} {what}" for what, n in counts.items() if n)
+    if found and not leave_out:
+        raise InvalidInputError(
+            f"a check needs new texts, each of them once; of these {len(texts):,}, {found} (white space, case and the order "
+            "of a pair do not count). Give other texts, or leave these out: --leave-out-repeats."
+        )
+    if len(kept) < 2:
+        raise InvalidInputError(f"there must be at least 2 new texts to check with; of these {len(texts):,}, {found}.")
+    return texts.take(kept)
+
+
+def _positions(labels: Array, known: Array, classes: Sequence[Label]) -> IntArray:
+    place = {label: i for i, label in enumerate(classes)}
+    unknown = sorted({repr(label) for label in labels[known] if label not in place})
+    if unknown:
+        raise InvalidInputError(f"labels must be among {list(classes)}, or None; got {', '.join(unknown[:5])}.")
+    return np.array([place[label] if here else 0 for label, here in zip(labels, known, strict=True)], dtype=np.int64)

@@ -1,0 +1,154 @@
+"""The folder of an accelerated classifier: its encoder stands one folder deeper, where nobody loads it by mistake.
+
+`transformers.pipeline(model=folder)` would run the encoder alone: all layers, all tokens, no abstaining, and nothing would say
+so. The config.json of the folder therefore names a type of model that transformers does not know, in words that say what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._support.files import write_text
+from riskfront._support.folder_digests import check_digests
+from riskfront.errors import StoreError
+from riskfront.transformers._backbones.backbone import quiet
+
+ENCODER = "encoder"
+CALIBRATED = "calibrated_on.safetensors"
+MODEL_TYPE = (
+    "adaptive classifier of riskfront: load it with riskfront.transformers.pipeline('text-classification', model=folder); "
+    "the plain model, without what was certified, is in its folder '{encoder}'"
+)
+README = """---
+library_name: riskfront
+pipeline_tag: text-classification
+tags: [riskfront, early-exit]
+---
+
+# An adaptive text classifier
+
+Certified by riskfront: it drops tokens, leaves early and skips attention heads at the thresholds of `certificate.json`.
+
+```python
+from riskfront.transformers import pipeline
+
+classify = pipeline("text-classification", model="{folder}")
+classify(["a text", "another"])
+```
+
+or `{kind}.from_pretrained("{folder}").predict([...])`, or on the command line
+`riskfront transformers predict {folder} --data texts.csv`.
+
+`{encoder}/` is the fine-tuned model alone, an ordinary Hugging Face model: `transformers.pipeline(model="{folder}/{encoder}")`
+runs all of its layers on all tokens, which is slow, and not what was certified. On this folder itself transformers refuses.
+
+{promise}
+"""
+UNCERTIFIED = "Nothing is certified of this folder: it holds no certificate."
+NOT_PROMISED = (
+    "Not promised: anything about texts of another kind, from another time or another source than the calibration texts; "
+    "anything about a single text or about groups that no limit names; the objectives and the accuracy as they were measured. "
+    "`riskfront check FOLDER new.parquet` tests the limits on new labelled texts."
+)
+
+
+def save_encoder(model: Any, folder: Path) -> None:
+    """The fine-tuned model, and what keeps others from running it for the whole."""
+    must_be_free(folder)
+    with quiet():
+        model.save_pretrained(folder / ENCODER)
+    write_guard(folder, "AdaptiveClassifier", ENCODER)
+
+
+def encoder_of(model: str | os.PathLike[str]) -> str:
+    """Of a folder of riskfront its encoder, which is a model to start from; any other folder or hub name as it is."""
+    inner = Path(model) / ENCODER
+    if not (Path(model) / "adaptive.json").is_file() or not inner.is_dir():
+        return os.fspath(model)
+    check_digests(model)
+    return str(inner)
+
+
+def files_of_classifier(folder: Path) -> list[Path]:
+    """Everything that decides its answers, except the certificate, which checks itself."""
+    encoder = [path.relative_to(folder) for path in (folder / ENCODER).rglob("*") if path.is_file()]
+    calibrated = [Path(CALIBRATED)] if (folder / CALIBRATED).is_file() else []
+    return [Path("adaptive.json"), Path("adaptive.safetensors"), *calibrated, *encoder]
+
+
+def write_guard(folder: Path, kind: str, encoder: str, certificate: Certificate | None = None) -> None:
+    """What tells transformers, and people, that this folder is more than the model in `encoder`."""
+    about = {"model_type": MODEL_TYPE.format(encoder=encoder)}
+    write_text(folder / "config.json", json.dumps(about, indent=2) + "\n")
+    write_text(
+        folder / "README.md",
+        README.format(folder=folder.name, kind=kind, encoder=encoder, promise=promise(certificate)),
+    )
+
+
+def promise(certificate: Certificate | None) -> str:
+    """What a model card says of a certificate: verdict, limits, intake, and what is not promised."""
+    if certificate is None or not certificate:
+        return UNCERTIFIED if certificate is None else f"## Nothing was certified\n\n{certificate.verdict()}"
+    intake, left_out = certificate.intake, sum(certificate.intake.left_out.values())
+    lines = [
+        "## What was certified",
+        "",
+        certificate.verdict(),
+        "",
+        *(f"- limit: {limit}" for limit in certificate.problem.limits),
+        f"- setting: `{certificate.config}`",
+        f"- tested by {certificate.method} on {certificate.n_test:,} texts, planned on {certificate.n_opt:,}",
+        f"- outcomes: {intake.read:,} read, {intake.used:,} used, {intake.worst:,} as the worst, {left_out:,} left out",
+        *(f"- note: {note}" for note in certificate.notes),
+        "",
+        NOT_PROMISED,
+    ]
+    return "\n".join(lines)
+
+
+def push_folder(save: Callable[[Path], None], repo_id: str, **options: Any) -> str:
+    """Save into a folder of its own, without traces and training, and upload it; returns the address of the commit.
+
+    Args:
+        save: writes the folder.
+        repo_id: such as "me/my-classifier".
+        options: private, token, commit_message, revision, create_pr, as for `push_to_hub` of transformers.
+    """
+    from huggingface_hub import HfApi  # comes with transformers
+
+    api = HfApi(token=options.pop("token", None))
+    private = options.pop("private", None)
+    with TemporaryDirectory() as place:
+        folder = Path(place) / repo_id.rpartition("/")[2]
+        save(folder)
+        name = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+        options.setdefault("commit_message", "Upload an adaptive classifier of riskfront")
+        return str(api.upload_folder(repo_id=name, folder_path=folder, **options))
+
+
+def local_folder(name: str | os.PathLike[str]) -> Path:
+    """A folder as it is; a hub name of two parts that is no folder here is downloaded."""
+    path = Path(name)
+    if path.exists() or not isinstance(name, str) or name.startswith((".", "/", "~")) or name.count("/") != 1:
+        return path
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name))
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise StoreError(f"'{name}' is no folder here and could not be had from the hub ({reason}).") from error
+
+
+def must_be_free(folder: Path) -> None:
+    """Refuse to write into the folder of another model: its config.json would be lost."""
+    file = folder / "config.json"
+    if file.is_file() and MODEL_TYPE.split(":")[0] not in file.read_text("utf-8"):
+        raise StoreError(f"'{folder}' holds another model, which would be lost. Choose another folder.")

@@ -1,0 +1,164 @@
+"""Step 1: fine-tune a pretrained encoder as a classifier. Ordinary training, through the Hugging Face model itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from riskfront._support.arrays import IntArray
+from riskfront._support.progress import ProgressBar
+from riskfront.errors import InvalidInputError
+from riskfront.transformers._data.tokens import Tokens
+from riskfront.transformers._exits.pooling import check_kind, features, first_exit, n_parts
+from riskfront.transformers._learning.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True)
+class FineTuning:
+    """How to train: AdamW with a linear warm-up and a linear fall of the learning rate.
+
+    Args:
+        epochs: see ``weight_decay``.
+        batch_size: see ``weight_decay``.
+        learning_rate: see ``weight_decay``.
+        weight_decay: as usual.
+        warmup: share of the steps in which the learning rate rises.
+        early_layers: weight of a second loss, the mean over the exits of the cross-entropy of a linear classifier on what the
+            exit reads, standardised. Early layers then learn to answer too, and examples can leave earlier. 0 is the paper's
+            training.
+    """
+
+    epochs: int = 1
+    batch_size: int = 32
+    learning_rate: float = 5e-5
+    weight_decay: float = 0.01
+    warmup: float = 0.1
+    early_layers: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch_size < 1:
+            raise InvalidInputError(
+                f"epochs and batch_size must be at least 1; got {self.epochs} and {self.batch_size}."
+            )
+        if not self.learning_rate > 0 or not 0 <= self.warmup < 1:
+            raise InvalidInputError(
+                f"learning_rate must be above 0 and warmup from 0 to below 1; got {self.learning_rate} and {self.warmup}."
+            )
+        if not self.early_layers >= 0:
+            raise InvalidInputError(f"early_layers must be a weight of at least 0; got {self.early_layers}.")
+
+
+def fine_tune(
+    model: Any,
+    tokens: Tokens,
+    labels: IntArray,
+    how: FineTuning,
+    *,
+    exits: str = "pooled",
+    seed: int = 0,
+    progress: bool | None = None,
+    checkpoint: Path | None = None,
+) -> None:
+    """Train all weights of a Hugging Face sequence classifier, in place; `exits` is what exits will read, for early layers.
+
+    With the path of a checkpoint, how far the training is gets written there now and then; the same call later goes on from
+    there, to the same weights as without a stop.
+    """
+    device = next(model.parameters()).device
+    learns = nn.ModuleDict({"model": model})
+    if how.early_layers:  # only for the second loss; not kept
+        learns["probes"] = Probes(model.config, check_kind(exits), tokens.pairs, seed).to(device)
+    optimizer = _optimizer(learns, how)
+    rates = [group["lr"] for group in optimizer.param_groups]
+    per_epoch = -(-len(tokens) // how.batch_size)
+    targets = torch.tensor(labels, dtype=torch.int64)  # a copy: the labels of a data frame are read-only
+    with torch.random.fork_rng(), ProgressBar("fine-tuning", how.epochs * len(tokens), shown=progress) as bar:
+        torch.manual_seed(seed)  # of dropout
+        kept = Checkpoint(checkpoint, learns, optimizer)
+        done = (kept.restore() or {"steps": 0})["steps"]
+        model.train()
+        for step, batch in enumerate(_batches(tokens, how, seed)):
+            if step >= done:  # batches of a restored training are drawn again, but not learnt from twice
+                for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                    group["lr"] = rate * _share_of_rate(step, how.epochs * per_epoch, how.warmup)
+                inputs, texts = tokens.padded(batch, device), tokens.packed_texts(batch, device)
+                loss = _loss(learns, inputs, texts, targets[batch].to(device), how)
+                optimizer.zero_grad()
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                if kept.is_due():
+                    kept.save({"steps": step + 1})
+            bar.advance(len(batch))
+        model.eval()
+
+
+def _optimizer(learns: nn.ModuleDict, how: FineTuning) -> torch.optim.Optimizer:
+    weights = list(learns["model"].parameters())
+    decayed = [p for p in weights if p.ndim >= 2]
+    plain = [p for p in weights if p.ndim < 2]  # biases and layer norms are not pulled to zero
+    groups: list[dict[str, Any]] = [
+        {"params": decayed, "weight_decay": how.weight_decay},
+        {"params": plain, "weight_decay": 0.0},
+    ]
+    if "probes" in learns:
+        groups.append({"params": list(learns["probes"].parameters()), "lr": 1e-3, "weight_decay": 0.0})
+    return torch.optim.AdamW(groups, lr=how.learning_rate, fused=True)
+
+
+def _batches(tokens: Tokens, how: FineTuning, seed: int) -> Iterator[IntArray]:
+    """All batches of all epochs, the same at every call."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    for _ in range(how.epochs):
+        yield from tokens.shuffled_batches(how.batch_size, rng)
+
+
+def _share_of_rate(step: int, total: int, warmup: float) -> float:
+    """Of the learning rate: rises in a line, then falls in a line."""
+    rise = max(1, round(warmup * total))
+    return min((step + 1) / rise, max(0.0, (total - step) / max(1, total - rise)))
+
+
+def _loss(learns: nn.ModuleDict, inputs: dict[str, Tensor], texts: Tensor, wanted: Tensor, how: FineTuning) -> Tensor:
+    found = learns["model"](**inputs, output_hidden_states="probes" in learns)
+    loss = functional.cross_entropy(found.logits, wanted)
+    if "probes" in learns and len(wanted) > 1:  # a single example cannot be standardised
+        early = learns["probes"](found.hidden_states, inputs["attention_mask"], texts, wanted)
+        loss = loss + how.early_layers * early
+    if not torch.isfinite(loss):
+        raise InvalidInputError(
+            f"the training loss must stay finite; it became {loss.item()}. Use a smaller learning rate than "
+            f"{how.learning_rate:g}."
+        )
+    return loss
+
+
+class Probes(nn.Module):
+    """A linear classifier at every exit, on what the exit reads, standardised within the batch."""
+
+    def __init__(self, config: Any, kind: str, pairs: bool, seed: int) -> None:
+        super().__init__()
+        self.kind, self.pairs, self.first = kind, pairs, first_exit(kind)
+        width = n_parts(kind, pairs) * config.hidden_size
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            self.probes = nn.ModuleList(
+                nn.Sequential(nn.BatchNorm1d(width, affine=False), nn.Linear(width, config.num_labels))
+                for _ in range(self.first, config.num_hidden_layers)
+            )
+
+    def forward(self, hidden: Sequence[Tensor], attention_mask: Tensor, texts: Tensor, labels: Tensor) -> Tensor:
+        """The mean of their losses; `hidden` are padded states, those of the embeddings first."""
+        mask, lengths = attention_mask.bool(), attention_mask.sum(dim=1)
+        losses = [
+            functional.cross_entropy(probe(features(self.kind, self.pairs, states[mask], lengths, texts)), labels)
+            for probe, states in zip(self.probes, hidden[self.first : -1], strict=True)
+        ]
+        return torch.stack(losses).mean()

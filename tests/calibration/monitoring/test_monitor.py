@@ -1,0 +1,312 @@
+"""Monitor: what counts, what is said, and that a saved monitor goes on as if it had never stopped."""
+
+import json
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riskfront as rf
+from riskfront._calibration.monitoring.history import History
+from riskfront._calibration.monitoring.prometheus import prometheus
+from tests.support.monitoring import certificate
+
+
+def drawn(seed, n, *risks):
+    rng = np.random.default_rng(seed)
+    return (rng.random(n * len(risks)) < np.repeat(risks, n)).astype(int)
+
+
+def test_a_change_raises_an_alarm_and_says_where():
+    monitor = rf.Monitor(certificate("error <= 0.1"))
+    assert not monitor.update({"error": drawn(0, 2000, 0.05)})
+    assert monitor.verdict() == "No alarm after 2,000 outcomes."
+    assert monitor.update({"error": drawn(1, 600, 0.25)})
+    row = monitor.status.iloc[0]
+    assert 2000 < row["alarm_at"] < 2300
+    assert abs(row["change_at"] - 2001) < 60
+    assert abs(row["risk_since"] - 0.25) < 0.12
+    before = monitor.status.iloc[0][["alarm_at", "change_at"]].tolist()
+    assert monitor.update({"error": [0] * 5000})  # it stays
+    assert monitor.status.iloc[0][["alarm_at", "change_at"]].tolist() == before
+
+
+def test_one_outcome_at_a_time_is_the_same_as_all_at_once():
+    outcomes = drawn(2, 400, 0.05, 0.3)
+    whole, single = rf.Monitor(certificate("error <= 0.1")), rf.Monitor(certificate("error <= 0.1"))
+    whole.update({"error": outcomes})
+    for outcome in outcomes:
+        single.update({"error": [outcome]})
+    one, other = whole.watches[0].detector, single.watches[0].detector
+    assert one.alarm.row == other.alarm.row
+    assert one.alarm.change == other.alarm.change
+    assert one.evidence == pytest.approx(other.evidence, rel=1e-9)
+
+
+@pytest.mark.parametrize("promise", ["no-false-alarm", "run-length"])
+def test_a_saved_monitor_goes_on_where_it_was(tmp_path, promise):
+    made = certificate("error <= 0.1", rf.Limit("error", at_most=0.2, per="label"), groups={"label": ["a", 1]})
+    options = {"promise": promise, "time": "when", "warn_on": "score", "audit": 0.5}
+    rng = np.random.default_rng(3)
+    outcomes = pd.DataFrame(
+        {
+            "error": np.where(rng.random(3000) < 0.5, drawn(3, 1000, 0.05, 0.1, 0.4), np.nan),
+            "label": rng.choice(["a", "1", "new"], 3000),
+            "when": [f"t{i}" for i in range(3000)],
+            "score": rng.random(3000),
+        }
+    )
+    whole, parts = rf.Monitor(made, **options), rf.Monitor(made, **options)
+    for start in range(0, 3000, 700):
+        whole.update(outcomes[start : start + 700])
+        parts.update(outcomes[start : start + 700])
+        parts.save(tmp_path / "state.json")
+        parts = rf.Monitor.load(tmp_path / "state.json")
+    assert whole.alarm
+    assert parts.to_dict()["watches"][0]["bets"] == whole.to_dict()["watches"][0]["bets"]
+    assert parts.sentences() == whole.sentences()
+    pd.testing.assert_frame_equal(parts.status, whole.status)
+    assert parts.input_change.to_dict() == whole.input_change.to_dict()
+
+
+def test_state_and_work_do_not_grow():
+    made = certificate("error <= 0.1", rf.Limit("error", at_most=0.2, per="g"), groups={"g": list("abc")})
+    monitor = rf.Monitor(made, time="t")
+    sizes = []
+    for _ in range(3):
+        n = 100_000
+        monitor.update({"error": drawn(4, n, 0.03), "g": np.repeat(["a"], n), "t": np.repeat(["now"], n)})
+        sizes.append(len(json.dumps(monitor.to_dict())))
+    assert max(sizes) < 60_000
+    assert sizes[2] < 1.1 * sizes[0]
+
+
+def test_delta_is_divided_and_run_lengths_are_not_divided_among_groups():
+    made = certificate("error <= 0.1", rf.Limit("error", at_most=0.2, per="g"), groups={"g": list("abc")})
+    assert set(rf.Monitor(made, delta=0.1).status["threshold"]) == {40.0}
+    lengths = rf.Monitor(made, promise="run-length", run_length=5000)
+    assert set(lengths.status["threshold"]) == {10_000.0}
+    assert lengths.status["evidence"].tolist() == [0.0] * 4
+
+
+def test_missing_outcomes_count_as_the_worst_unless_declared_otherwise():
+    made = certificate("error <= 0.1")
+    gaps = np.where(np.arange(400) % 4 == 0, np.nan, 0.0)
+    worst, left_out = rf.Monitor(made), rf.Monitor(made, missing="leave-out")
+    assert worst.update({"error": gaps})
+    assert "100 of 400 outcomes of 'error <= 0.1' were missing and counted as the worst." in worst.verdict()
+    assert not left_out.update({"error": gaps})
+    assert "100 missing outcomes of 'error <= 0.1' were left out" in left_out.verdict()
+    texts = rf.Monitor(made)
+    texts.update({"error": ["0", "timeout", None, "false", 1, True, ""]})
+    row = texts.status.iloc[0]
+    assert (row["outcomes"], row["missing"], row["risk"]) == (7, 3, 5 / 7)
+
+
+def test_an_audit_counts_audited_outcomes_alone():
+    made, errors = certificate("error <= 0.1"), drawn(5, 4000, 0.3)
+    seen = np.random.default_rng(6).random(4000) < 0.1
+    audited, plain = rf.Monitor(made, audit=0.1), rf.Monitor(made)
+    audited.update({"error": np.where(seen, errors, np.nan)})
+    plain.update({"error": errors[seen]})
+    assert audited.watches[0].detector.evidence == plain.watches[0].detector.evidence
+    assert "declared" not in audited.verdict()
+    doubted = rf.Monitor(made, audit=0.2)
+    doubted.update({"error": np.where(seen, errors, np.nan)})
+    assert "but 20 % was declared" in doubted.verdict()
+
+
+def test_audits_with_probabilities_of_their_own_weigh_outcomes():
+    """Audited ten times as often where errors are: the share of errors among audited ones is far above the risk."""
+    rng = np.random.default_rng(7)
+    n = 40_000
+    errors = rng.random(n) < 0.05
+    q = np.where(errors | (rng.random(n) < 0.1), 0.5, 0.05)
+    seen = rng.random(n) < q
+    made = certificate("error <= 0.1")
+    weighed = rf.Monitor(made, audit_column="q", least_audit=0.05)
+    weighed.update({"error": np.where(seen, errors, np.nan), "q": np.where(seen, q, 0.0)})
+    assert not weighed.alarm
+    assert weighed.status["risk"].iloc[0] == pytest.approx(0.05, abs=0.01)
+    naive = rf.Monitor(made, missing="leave-out")
+    assert naive.update({"error": np.where(seen, errors, np.nan)})
+    lost = rf.Monitor(made, audit_column="q", least_audit=0.05)
+    lost.update({"error": [np.nan, np.nan], "q": [0.5, 0.0]})
+    assert lost.status[["outcomes", "missing"]].iloc[0].tolist() == [1, 1]  # audited, and its label never came
+    with pytest.raises(rf.InvalidInputError, match=r"row 2 of these outcomes has 0\.01"):
+        lost.update({"error": [0, 0], "q": [0.5, 0.01]})
+
+
+def test_a_proxy_brings_the_alarm_forward():
+    rng = np.random.default_rng(8)
+    waits = {}
+    for name in ("error <= 0.1 proxy judge", "error <= 0.1"):
+        rows = []
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            errors = rng.random(20_000) < np.repeat([0.05, 0.2], [2000, 18_000])
+            judge = np.clip(errors * 0.8 + 0.2 * rng.random(20_000), 0, 1)
+            seen = rng.random(20_000) < 0.05
+            monitor = rf.Monitor(certificate(name), audit=0.05)
+            monitor.update({"error": np.where(seen, errors, np.nan), "judge": judge})
+            rows.append(monitor.status["alarm_at"].iloc[0] - 2000)
+        waits[name] = np.median(rows)
+    assert waits["error <= 0.1 proxy judge"] < 0.75 * waits["error <= 0.1"]
+
+
+def test_drops_from_a_reference_that_is_run_on_a_sample():
+    made = certificate("score drop from full <= 0.05")
+    rng = np.random.default_rng(9)
+    score = rng.random(20_000) < 0.7
+    full = np.where(rng.random(20_000) < 0.1, score | (rng.random(20_000) < 0.9), score).astype(float)
+    sampled = np.where(rng.random(20_000) < 0.2, full, np.nan)
+    monitor = rf.Monitor(made, audit={"score of full": 0.2})
+    assert monitor.columns == ["score", "score of full"]
+    assert not monitor.update({"score": score, "score of full": sampled})
+    row = monitor.status.iloc[0]
+    assert row["risk"] == pytest.approx((full - score).mean(), abs=0.01)
+    worse = score & (rng.random(20_000) < 0.8)
+    assert monitor.update({"score": worse, "score of full": sampled})
+
+
+ONE, OTHER, ALL, NONE = [1, 0] * 150, [0, 1] * 150, [1] * 300, [0] * 300
+KINDS = [
+    ("recall >= 0.8", {}, {"recall": ALL}, {"recall": ONE}, (1.0, 0.5)),
+    ("q0.9(latency) <= 300", {}, {"latency": [200.0] * 300}, {"latency": [1e9, 100] * 150}, (0.0, 0.5)),
+    ("cost / solved <= 2", {"cost": (0, 5)}, {"cost": ALL, "solved": ALL}, {"cost": [4] * 300, "solved": ALL}, (1, 4)),
+    ("tp / (tp + fp) >= 0.8", {}, {"tp": ALL, "fp": NONE}, {"tp": ONE, "fp": OTHER}, (1, 0.5)),
+    ("error <= 0.1 given answered", {}, {"error": OTHER, "answered": ONE}, {"error": ALL, "answered": ONE}, (0, 1)),
+    ("loss <= 20", {"loss": (10, 50)}, {"loss": [12] * 300}, {"loss": [40] * 300}, (12, 40)),
+]
+
+
+@pytest.mark.parametrize(("limit", "bounds", "good", "bad", "risks"), KINDS)
+def test_every_kind_of_limit(limit, bounds, good, bad, risks):
+    made = certificate(limit, bounds=bounds)
+    fine, broken = rf.Monitor(made), rf.Monitor(made)
+    assert not fine.update(good)
+    assert broken.update(bad)
+    assert fine.status["risk"].iloc[0] == pytest.approx(risks[0])
+    assert broken.status["risk"].iloc[0] == pytest.approx(risks[1])
+
+
+def test_limits_that_cannot_be_watched_are_refused_and_others_can_be_chosen():
+    made = certificate(
+        "error <= 0.1", rf.Limit("latency", worst=0.05, at_most=0.5), rf.Limit("error", gap_per="g", at_most=0.1)
+    )
+    with pytest.raises(rf.InvalidInputError, match="cannot be watched: it was certified by a condition"):
+        rf.Monitor(made)
+    with pytest.raises(rf.InvalidInputError, match="cannot be watched: it compares groups"):
+        rf.Monitor(made, limits=["error gap between g <= 0.1"])
+    assert len(rf.Monitor(made, limits=["error <= 0.1"]).watches) == 1
+
+
+def test_groups_that_were_not_calibrated_are_named():
+    made = certificate(rf.Limit("error", at_most=0.1, per="label"), groups={"label": [0, 1]})
+    monitor = rf.Monitor(made)
+    monitor.update({"error": [0, 1, 1, 1, 1], "label": [0, 1.0, "2", None, 2]})
+    assert (
+        "3 outcomes belong to groups of 'label' that were not there at calibration: '2' (2) and '(missing)' (1)."
+        in monitor.verdict()
+    )
+    assert monitor.status["outcomes"].tolist() == [1, 1]
+
+
+def test_nothing_counts_of_a_batch_with_an_outcome_out_of_bounds():
+    monitor = rf.Monitor(certificate("error <= 0.1", "cost <= 0.5"))
+    monitor.update({"error": [0], "cost": [0]})
+    before = monitor.to_dict()
+    with pytest.raises(rf.InvalidInputError, match=r"row 2 of these outcomes has 1\.5"):
+        monitor.update({"error": [0, 0], "cost": [0, 1.5]})
+    with pytest.raises(rf.InvalidInputError, match="'cost' is not among 'error'"):
+        monitor.update({"error": [0, 0]})
+    with pytest.raises(rf.InvalidInputError, match="equally long"):
+        monitor.update({"error": [0, 0], "cost": [1]})
+    assert monitor.to_dict() == before
+
+
+def test_scores_that_change_are_a_warning_and_no_alarm():
+    rng = np.random.default_rng(10)
+    monitor = rf.Monitor(certificate("error <= 0.1"), warn_on="sure")
+    monitor.update({"error": np.zeros(3000), "sure": rng.beta(5, 2, 3000)})
+    assert not monitor.warning
+    monitor.update({"error": np.zeros(3000), "sure": rng.beta(4, 3, 3000)})
+    assert monitor.warning
+    assert not monitor.alarm
+    assert "Warning, not a broken limit: the scores 'sure' changed" in monitor.verdict()
+    assert "riskfront_monitor_input_warning 1.0" in prometheus(monitor)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"delta": 1.5}, "delta must lie in"),
+        ({"promise": "never"}, "there is no promise 'never'"),
+        ({"run_length": 1}, "run_length must be a whole number"),
+        ({"missing": "best"}, "there is no rule for missing outcomes 'best'"),
+        ({"audit": 0}, "audit must be a probability"),
+        ({"audit_column": "q"}, "audit_column needs least_audit"),
+        ({"audit": 0.1, "audit_column": "q", "least_audit": 0.1}, "not both"),
+        ({"limits": ["eror <= 0.1"]}, "Did you mean 'error <= 0.1'"),
+    ],
+)
+def test_options_are_checked(options, words):
+    with pytest.raises(rf.InvalidInputError, match=words):
+        rf.Monitor(certificate("error <= 0.1"), **options)
+
+
+def test_a_damaged_state_is_refused(tmp_path):
+    file = tmp_path / "state.json"
+    rf.Monitor(certificate("error <= 0.1")).save(file)
+    text = file.read_text()
+    for damaged in (
+        text[:100],
+        "[]",
+        text.replace('"outcomes": 0', '"outcomes": 7'),
+        text.replace('"clock"', '"klock"'),
+    ):
+        file.write_text(damaged)
+        with pytest.raises(rf.InvalidInputError, match="the monitor"):
+            rf.Monitor.load(file)
+    with pytest.raises(rf.StoreError, match="cannot read the monitor"):
+        rf.Monitor.load(tmp_path / "none.json")
+
+
+def test_nothing_certified_cannot_be_watched():
+    table = rf.LossTable([{"k": 0}], {"error": [[1] * 50], "cost": [[1] * 50]})
+    nothing = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
+    with pytest.raises(rf.NotCertifiedError):
+        rf.Monitor(nothing)
+
+
+def test_history_keeps_every_outcome_in_few_points():
+    history, rng, row = History(16), np.random.default_rng(11), 0
+    for _ in range(200):
+        n = int(rng.integers(1, 40))
+        rows = np.arange(row, row + n)
+        history.add(rows, None, np.stack([np.ones(n), np.full(n, 2.0)]), np.ones(n))
+        row += n
+        assert len(history.points) <= 16
+        assert sum(point[2] for point in history.points) == row
+        assert history.points[-1][0] == row - 1
+    np.testing.assert_allclose(history.sums(), [row, 2 * row])
+
+
+def test_the_prometheus_text_is_well_formed():
+    made = certificate(rf.Limit("error", at_most=0.1, per="label"), groups={"label": ['a "b"\\', "c\nd"]})
+    monitor = rf.Monitor(made)
+    monitor.update({"error": [0, 1], "label": ['a "b"\\', "c\nd"]})
+    lines = prometheus(monitor).splitlines()
+    assert 'riskfront_monitor_counted_total{limit="error per label <= 0.1",group="a \\"b\\"\\\\"} 1.0' in lines
+    assert 'riskfront_monitor_risk{limit="error per label <= 0.1",group="c\\nd"} 1.0' in lines
+    for line in lines:
+        assert line.startswith("#") or float(line.rpartition(" ")[2]) == float(line.rpartition(" ")[2])
+
+
+def test_outcomes_pass_quickly():
+    """A tenth of what benchmarks/monitoring.py measures, so that a busy machine does not fail."""
+    monitor, outcomes = rf.Monitor(certificate("error <= 0.1")), drawn(12, 200_000, 0.05)
+    started = time.perf_counter()
+    monitor.update({"error": outcomes})
+    assert len(outcomes) / (time.perf_counter() - started) > 20_000

@@ -1,0 +1,146 @@
+"""Sequential runs: any order, late, failed, twice, saved in between; certificates that verify."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import riskfront as rf
+from riskfront.errors import InvalidInputError
+
+CONFIGS = [{"model": name} for name in ("large", "medium", "small")]
+RISK, PRICE = np.array([0.01, 0.04, 0.4]), (9.0, 3.0, 1.0)
+PROBLEM = rf.Problem("error <= 0.15", minimize="price")
+WRONG = np.random.default_rng(0).random((3, 400)) < RISK[:, None]
+
+
+def outcome(config: dict[str, str], example: int) -> dict[str, float]:
+    row = [one["model"] for one in CONFIGS].index(config["model"])
+    return {"error": float(WRONG[row, example]), "price": PRICE[row]}
+
+
+def finished(run: rf.Sequential, at_a_time: int = 16, seed: int = 0) -> rf.Sequential:
+    rng, waiting = np.random.default_rng(seed), []
+    while True:
+        waiting += run.ask(at_a_time)
+        if not waiting:
+            return run
+        rng.shuffle(waiting)
+        for trial in waiting[: at_a_time // 2]:
+            run.tell(trial, outcome(*trial))
+        waiting = waiting[at_a_time // 2 :]
+
+
+def test_the_order_of_telling_does_not_matter() -> None:
+    found = [
+        finished(rf.Sequential(CONFIGS, PROBLEM, examples=400, seed=1), n, seed).certificate()
+        for n, seed in ((2, 0), (16, 0), (40, 3))
+    ]
+    assert all(one.config == {"model": "medium"} for one in found)
+    assert len({one.data_sha256 for one in found}) == 1
+    assert found[0].evaluations["made"] < 0.5 * found[0].evaluations["full"]
+
+
+def test_a_run_goes_on_from_its_file_and_asks_again_for_what_was_not_told(tmp_path: Path) -> None:
+    run = rf.Sequential(CONFIGS, PROBLEM, examples=400, seed=1)
+    for trial in run.ask(30)[:20]:
+        run.tell(trial, outcome(*trial))
+    run.save(tmp_path / "run.json")
+    again = rf.Sequential.load(tmp_path / "run.json")
+    assert again.n_told == 20
+    assert len(again.ask(5)) == 5
+    whole = finished(rf.Sequential(CONFIGS, PROBLEM, examples=400, seed=1)).certificate()
+    assert finished(rf.Sequential.load(tmp_path / "run.json")).certificate().data_sha256 == whole.data_sha256
+    text = (tmp_path / "run.json").read_text()
+    (tmp_path / "run.json").write_text(text.replace('"planning": 80', '"planning": 8'))
+    with pytest.raises(InvalidInputError, match="as it was saved"):
+        rf.Sequential.load(tmp_path / "run.json")
+
+
+def test_outcomes_told_twice_count_once_and_changed_ones_are_refused() -> None:
+    run = rf.Sequential(CONFIGS, PROBLEM, examples=400, seed=1)
+    trial = run.ask()[0]
+    for _ in range(3):
+        run.tell(trial, outcome(*trial))
+    assert run.n_told == 1
+    with pytest.raises(InvalidInputError, match="told before, with other values"):
+        run.tell(trial, {"error": 1 - outcome(*trial)["error"], "price": 1.0})
+
+
+def test_failed_evaluations_count_as_the_worst() -> None:
+    run = rf.Sequential(CONFIGS[:1], PROBLEM, examples=200, seed=1)
+    while trials := run.ask(10):
+        for trial in trials:
+            run.tell(trial, None if trial.example % 3 == 0 else outcome(*trial))
+    assert not run.certificate()
+    assert run.certificate().intake.worst > 0
+
+
+def test_certificates_of_any_time_verify_from_the_recorded_outcomes(tmp_path: Path) -> None:
+    run = rf.Sequential(CONFIGS, PROBLEM, examples=400, seed=1)
+    made = [run.certificate()]
+    while trials := run.ask(50):
+        for trial in trials:
+            run.tell(trial, outcome(*trial))
+        made.append(run.certificate())
+    run.save(tmp_path / "run.json")
+    assert not made[0]
+    assert made[-1]
+    for one in made:
+        one.save(tmp_path / "certificate.json")
+        assert rf.verify(rf.Certificate.load(tmp_path / "certificate.json"), tmp_path / "run.json") == []
+    forged = made[-1].to_dict()
+    forged["path"]["data"] = forged["path"].get("data")
+    other = rf.Sequential(CONFIGS, PROBLEM, examples=400, seed=2)
+    assert rf.verify(made[-1], finished(other)) != []
+
+
+@pytest.mark.parametrize(
+    ("outcome_told", "says"),
+    [
+        ({"error": 0}, "must have a value"),
+        ({"error": 7.0, "price": 1.0}, "bounds"),
+        ({"error": 0, "price": 1, "x": 1}, None),
+    ],
+)
+def test_outcomes_are_checked_before_they_count(outcome_told: dict[str, float], says: str | None) -> None:
+    run = rf.Sequential(CONFIGS, PROBLEM, examples=400, seed=1)
+    trial = run.ask()[0]
+    if says is None:
+        run.tell(trial, outcome_told)
+        return
+    with pytest.raises(InvalidInputError, match=says):
+        run.tell(trial, outcome_told)
+    assert run.n_told == 0
+
+
+def table(rng: np.random.Generator, n: int, label: bool = True) -> rf.LossTable:
+    losses = {"error": rng.random((3, n)) < RISK[:, None], "price": np.repeat(np.array(PRICE)[:, None], n, axis=1)}
+    return rf.LossTable(CONFIGS, losses, groups={"label": np.arange(n) % 2} if label else None)
+
+
+def test_tables_that_grow_count_each_example_once(tmp_path: Path) -> None:
+    problem = rf.Problem(["error <= 0.15", "error <= 0.2 per label"], minimize="price")
+    rng = np.random.default_rng(1)
+    whole = table(rng, 600)
+    run = rf.Sequential(CONFIGS, problem, examples=600, planning=150)
+    for upto in range(100, 601, 100):
+        assert run.tell_table(whole.subset(range(upto)), ids=range(upto)) == 100
+        run.save(tmp_path / "run.json")
+        run = rf.Sequential.load(tmp_path / "run.json")
+    found = run.certificate()
+    assert found.config == {"model": "medium"}
+    assert run.certified[-1] == {"model": "medium"}
+    assert rf.verify(found, tmp_path / "run.json") == []
+    with pytest.raises(InvalidInputError, match="other values"):
+        run.tell_table(table(rng, 600), ids=range(600))
+    with pytest.raises(InvalidInputError, match="used in one way"):
+        run.ask()
+
+
+def test_what_bets_cannot_test_is_refused() -> None:
+    for limit in (rf.Limit("error", at_most=0.1, p_value="binomial"), rf.Limit("error", at_most=0.1, proxy="judge")):
+        with pytest.raises(InvalidInputError):
+            rf.Sequential(CONFIGS, rf.Problem([limit], minimize="price"), examples=100)
+    with pytest.raises(InvalidInputError, match="path"):
+        rf.Sequential(CONFIGS, PROBLEM, examples=100, method="holm")

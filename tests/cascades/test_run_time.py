@@ -1,0 +1,128 @@
+"""What a policy reads when it runs: the same numbers as in the logs, from requests and responses."""
+
+import asyncio
+import json
+
+import numpy as np
+import pytest
+
+import riskfront as rf
+from riskfront._cascades.run_time import Needs
+from riskfront._data.logs.responses import measured
+from tests.cascades.serving.rig import PRICES, certified, record
+from tests.support.command_line import riskfront
+from tests.support.runs import simulated_runs
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    return record(tmp_path_factory.mktemp("recorded"), n=500)
+
+
+def completion(answer):
+    tokens = [{"token": "x", "logprob": value} for value in answer["logprobs"]]
+    message = {"role": "assistant", "content": answer["text"]}
+    return {"choices": [{"message": message, "logprobs": {"content": tokens}}], "usage": answer["usage"]}
+
+
+def price(name, reply):
+    usage = reply["usage"]
+    by_input, by_output = (PRICES[name][kind] for kind in ("per_million_input", "per_million_output"))
+    return 1e-6 * (by_input * usage["prompt_tokens"] + by_output * usage["completion_tokens"])
+
+
+def replayed(recorded):
+    answers = {name: json.loads(path.read_text())["answers"] for name, path in recorded.answers.items()}
+    return {name: lambda prompt, own=own: completion(own[prompt]) for name, own in answers.items()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "confidence"),
+    [
+        (rf.Cascade, "logprob"),
+        (rf.Cascade, rf.LearntConfidence(["logprob", "tokens", "prompt_chars"])),
+        (rf.Router, rf.LearntConfidence(["prompt_chars"])),
+        (rf.Cascade, rf.LearntGain()),
+        (rf.Router, rf.LearntGain()),
+    ],
+)
+def test_responses_are_decided_on_as_the_logs_were(recorded, kind, confidence):
+    """Nothing is given but the prompt and responses as providers write them; every decision is the certified one."""
+    policy, trace = certified(recorded, kind, confidence, drop=0.15 if kind is rf.Cascade else 0.09)
+    assert policy.needs.supplied == ()
+    models, seen = replayed(recorded), set()
+    for question, (calls, cost) in trace.items():
+        found = policy.route(question, models)
+        assert len(found.called) == calls
+        assert sum(price(name, models[name](question)) for name in found.called) == pytest.approx(cost)
+        seen.add(found.model)
+    assert seen == {"small", "large"}
+
+
+def test_a_response_without_the_number_is_not_trusted(recorded):
+    policy, _ = certified(recorded, drop=0.15)
+    bare = completion({"text": "a", "logprobs": [], "usage": None})
+    del bare["choices"][0]["logprobs"]
+    assert policy.route("?", {"small": lambda p: bare, "large": lambda p: "b"}).model == "large"
+    with pytest.raises(rf.InvalidInputError, match="must say how sure it is"):
+        policy.route("?", {"small": lambda p: "a", "large": lambda p: "b"})
+
+
+@pytest.mark.parametrize("name", ["latency", "cost", "score"])
+def test_what_only_an_evaluation_knows_is_refused(name):
+    runs = simulated_runs(latency=np.ones((3, 400)))
+    for confidence in (name, rf.LearntConfidence(["length", name])):
+        with pytest.raises(rf.InvalidInputError, match=f"known where the policy runs; '{name}' is not"):
+            rf.Cascade(runs, confidence=confidence)
+
+
+def agreeing(n=400, samples=3):
+    """Runs of repeated answers, as promptfoo logs them."""
+    rng = np.random.default_rng(0)
+    agreement = rng.integers(1, samples + 1, (3, n)) / samples
+    return simulated_runs(n=n, agreement=agreement, samples=np.full((3, n), float(samples)))
+
+
+def test_agreement_asks_a_model_as_often_as_it_was_asked_in_the_logs(tmp_path):
+    cascade = rf.Cascade(agreeing(), confidence="agreement", thresholds=[0.6])
+    table = cascade.table()
+    certificate = rf.calibrate(table, rf.Problem("score drop <= 0.6", minimize="calls", reference="m2"))
+    policy = rf.Policy("cascade", ("m0", "m2"), (0.6,), "agreement", (0.5, 0.5), certificate, None, 3)
+    assert cascade._samples([0]) == 3
+    assert policy.needs == Needs((), ("agreement",), (), 3)
+    said = iter(["yes", "no", "yes", "a", "b", "c"])
+
+    def model(prompt):
+        return completion({"text": next(said), "logprobs": [], "usage": None})
+
+    models = {"m0": model, "m2": lambda prompt: "the last"}
+    first = policy.route("?", models)
+    assert (first.model, first.confidence) == ("m0", pytest.approx(2 / 3))
+    assert policy.route("?", models).model == "m2"  # a, b, c: a third agrees
+
+    async def waits(prompt):
+        return model(prompt)
+
+    said = iter(["yes", "yes", "yes"])
+    assert asyncio.run(policy.aroute("?", {**models, "m0": waits})).confidence == 1
+
+
+def test_failed_samples_agree_with_none():
+    one = completion(
+        {"text": "yes", "logprobs": [-1.0], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}
+    )
+    assert measured([one, one, None])["agreement"] == pytest.approx(2 / 3)
+    assert "logprob" not in measured([one, None])  # a mean with an unknown part is unknown
+    assert measured([one]) == {"logprob": -1.0, "response_chars": 3, "input_tokens": 1, "output_tokens": 2, "tokens": 3}
+
+
+def test_inspect_lists_what_people_must_supply(tmp_path):
+    cascade = rf.Router(simulated_runs(n=2500), confidence=rf.LearntConfidence(["length", "task"]), thresholds=6)
+    problem = rf.Problem(["score drop <= 0.08"], minimize="cost", reference="m2")
+    policy = cascade.policy(rf.calibrate(cascade.table(), problem))
+    policy.save(tmp_path / "policy.json")
+    done = riskfront("inspect", tmp_path / "policy.json")
+    assert done.returncode == 0, done.stderr
+    assert "length: you must supply it with every request (about=)" in " ".join(done.stdout.split())
+    found = json.loads(riskfront("inspect", tmp_path / "policy.json", "--json").stdout)
+    assert found["needs"]["supplied"] == ["length", "task"]

@@ -1,0 +1,100 @@
+"""riskfront decide and choose."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import riskfront as rf
+from riskfront._cli.deciding import grid_values
+from tests.calibration.test_simultaneous import world
+from tests.support.command_line import riskfront
+
+RANGES = ["--limit", "error <= 0.05..0.30/4", "--limit", "error <= 10..30 % per g", "--minimize", "cost"]
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    world(900, 12).save("t.parquet")
+    return "t.parquet"
+
+
+def test_decide_choose_verify_report(table: str) -> None:
+    done = riskfront("decide", table, *RANGES, "--page", "d.html", "--out", "f.json")
+    assert done.returncode == 0, done.stderr
+    assert "choose after looking" in " ".join(done.stdout.split())
+    found = rf.Frontier.load("f.json")
+    assert sorted(found.values["error"]) == pytest.approx([0.05, 0.1333333333, 0.2166666667, 0.3])
+    assert len(found.values["error per g"]) == 11
+    done = riskfront("choose", "f.json", "--limit", "error <= 0.3", "--limit", "error <= 0.2 per g", "--out", "c.json")
+    assert done.returncode == 0, done.stderr
+    assert riskfront("verify", "c.json", table).returncode == 0
+    assert rf.Certificate.load("c.json").problem.limits[1].at_most == 0.2
+    assert riskfront("report", "c.json", "--out", "r.html").returncode == 0
+    again = riskfront("choose", "f.json", "--limit", "error=0.3", "--limit", "error per g=0.2", "--json")
+    assert json.loads(again.stdout)["config"] == rf.Certificate.load("c.json").config
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (["error <= 0.1"], "must be a range"),
+        (["error <= 0.3..0.1"], "smaller number to a larger"),
+        (["error <= 0.1..0.3/1"], "at least two values"),
+        (["error <= 0.1..x"], "must be a range"),
+        (["q0.9(error) <= 0.1..0.3"], "on a quantile"),
+    ],
+)
+def test_bad_ranges(table: str, limits: list[str], words: str) -> None:
+    options = [part for text in limits for part in ("--limit", text)]
+    done = riskfront("decide", table, *options, "--minimize", "cost", "--page", "d.html")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_bad_choices(table: str) -> None:
+    riskfront("decide", table, "--limit", "error <= 0.1..0.3/3", "--minimize", "cost", "--out", "f.json")
+    for limits, words in (
+        (["error <= 0.11"], "nearest are"),
+        (["error >= 0.1"], "must be one of the limits"),
+        (["error <= 0.1", "error <= 0.2"], "twice"),
+        (["mistakes <= 0.1"], "must be one of the limits"),
+    ):
+        done = riskfront("choose", "f.json", *[part for text in limits for part in ("--limit", text)])
+        assert done.returncode == 2
+        assert words in done.stderr, done.stderr
+    assert riskfront("choose", "nowhere.json", "--limit", "error <= 0.1").returncode == 2
+
+
+def test_round_values() -> None:
+    assert grid_values(0.01, 0.10, 0, 21) == [round(0.01 + 0.005 * k, 3) for k in range(19)]
+    assert grid_values(0.01, 0.10, 0, 13) == [round(0.01 * k, 2) for k in range(1, 11)]
+    assert grid_values(0.05, 0.30, 0, 13) == [round(0.05 + 0.025 * k, 3) for k in range(11)]
+    assert grid_values(0, 1, 3, 13) == [0.0, 0.5, 1.0]
+    assert len(grid_values(100, 500, 0, 21)) == 21
+
+
+def test_cascades_have_a_page_with_rules_in_words(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    easy = np.random.default_rng(0).random(500)
+    right = {"small": easy > 0.4, "large": np.random.default_rng(1).random(500) > 0.05}
+    rows = [
+        {"model": name, "example": k, "score": float(right[name][k]), "cost": cost, "sure": easy[k]}
+        for name, cost in (("small", 1), ("large", 10))
+        for k in range(500)
+    ]
+    pd.DataFrame(rows).to_parquet("runs.parquet")
+    common = ["--confidence", "sure", "--thresholds", "0.2,0.4,0.6", "--reference", "large", "--minimize", "cost"]
+    done = riskfront("cascade", "runs.parquet", *common, "--limit", "score drop <= 0.05..0.2/3", "--out", "o")
+    assert done.returncode == 0, done.stderr
+    assert "Ask small; if its " in Path("o/decide.html").read_text(encoding="utf-8")
+    riskfront("choose", "o/frontier.json", "--limit", "score drop from large <= 0.2", "--out", "c.json")
+    assert riskfront("verify", "c.json", "runs.parquet").returncode == 0
+    runs = rf.read_runs("runs.parquet")
+    made = rf.Cascade(runs, confidence="sure", thresholds=[0.2, 0.4, 0.6])
+    policy = made.policy(rf.Certificate.load("c.json"))
+    assert rf.Certificate.load("c.json").config["models"] == " > ".join(policy.models)

@@ -1,0 +1,119 @@
+"""One definition of "the same example", whatever examples are kept in."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+import riskfront as rf
+from riskfront._data.identity.fingerprints import ExampleFingerprints, say_enough
+
+
+def numbers(*parts: object) -> np.ndarray:
+    found = ExampleFingerprints.of(*parts)
+    assert found is not None
+    return found.numbers
+
+
+def test_equal_values_are_the_same_example_wherever_they_stand() -> None:
+    X = np.array([[1.0, 0.0], [2.0, 3.0], [1.0, -0.0], [1.0, np.nan], [1.0, np.nan]])
+    found = numbers(X)
+    assert found[0] == found[2]
+    assert found[3] == found[4]
+    assert len(np.unique(found)) == 3
+    assert np.array_equal(numbers(X[::-1]), found[::-1])
+    assert np.array_equal(numbers(pd.DataFrame(X, index=list("abcde"))), found)
+    assert np.array_equal(numbers(X.tolist()), found)
+
+
+def test_texts_are_compared_without_white_space_and_case() -> None:
+    found = numbers(["One  text", "one text\n", "another"])
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize(
+    "examples",
+    [
+        [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 1, "b": "x"}],
+        [(1, "x"), (1, "y"), (1, "x")],
+        pd.DataFrame({"a": [1, 1, 1], "b": ["x", "y", "x"]}),
+        pa.table({"a": [1, 1, 1], "b": ["x", "y", "x"]}),
+        sparse.csr_matrix(np.array([[1.0, 0, 0], [0, 1, 0], [1, 0, 0]])),
+        np.array([[[1, 2]], [[1, 3]], [[1, 2]]]),
+        [np.array([1, 2]), np.array([1]), np.array([1, 2])],
+        [["a"], ["a", "b"], ["a"]],
+        pd.Series(pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-01"])),
+    ],
+)
+def test_any_container(examples: object) -> None:
+    found = numbers(examples)
+    assert found[0] == found[2] != found[1]
+
+
+def test_labels_and_groups_belong_to_an_example() -> None:
+    X = np.zeros((3, 2))
+    assert len(np.unique(numbers(X, np.array([0, 1, 0])))) == 2
+
+
+def test_contents_that_cannot_be_read_are_none() -> None:
+    class Photos:
+        fingerprint = "photos, version 3"
+
+        def __len__(self) -> int:
+            return 3
+
+    assert ExampleFingerprints.of(Photos()) is None
+
+
+def test_what_becomes_of_copies() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    found = ExampleFingerprints.of(np.concatenate([X, X]))
+    assert found is not None
+    with pytest.raises(rf.InvalidInputError, match="of 120 examples 60 have exactly the content of another"):
+        found.kept("refuse")
+    kept = found.kept("keep-one")
+    assert kept.positions.tolist() == list(range(60))
+    assert kept.copies.tolist() == [1] * 60
+    assert "60 of 120 examples repeat others" in kept.notes[0]
+    kept = found.kept("independent")
+    assert len(kept.positions) == 120
+    assert kept.copies.sum() == 0
+    assert "only if they are no copies" in kept.notes[0]
+
+
+def test_copies_share_their_place() -> None:
+    X = np.random.default_rng(0).normal(size=(500, 2))
+    found = ExampleFingerprints.of(np.concatenate([X, X]))
+    assert found is not None
+    places = found.places(3)
+    assert np.array_equal(places[:500], places[500:])
+    assert abs(places.mean() - 0.5) < 0.05
+    assert not np.array_equal(places, found.places(4))
+
+
+@pytest.mark.parametrize(
+    ("examples", "enough"),
+    [
+        (np.arange(500), False),
+        (list(range(500)), False),
+        (np.linspace(0, 1, 500), False),
+        ([f"image {k}.png" for k in range(500)], False),
+        (["cat"] * 200 + ["dog"] * 300, False),
+        (np.sort(np.random.default_rng(0).integers(0, 2, 500)), False),
+        (np.zeros((500, 4)), False),
+        (np.c_[np.arange(500), np.arange(500) > 30], False),
+        (np.repeat(np.sort(np.random.default_rng(0).integers(0, 2, 500))[:, None], 40, axis=1), False),
+        (np.random.default_rng(0).integers(0, 2, 500), True),
+        (np.random.default_rng(0).random(60), True),
+        (np.random.default_rng(0).random((20, 3)), True),
+        (np.sort(np.random.default_rng(0).random(500)), True),
+        ([f"text {'x' * int(k)}" for k in np.random.default_rng(0).integers(0, 40, 200)], True),
+        (np.c_[np.arange(500), np.random.default_rng(0).random(500)], True),
+    ],
+)
+def test_which_examples_say_more_than_their_positions(examples: object, enough: bool) -> None:
+    found = ExampleFingerprints.of(examples)
+    assert found is not None
+    assert found.say_enough is enough
+    assert say_enough([]) is False

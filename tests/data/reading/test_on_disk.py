@@ -1,0 +1,295 @@
+"""Tables larger than memory: the store on disk is the table in memory, made once, resumed, reused, and never half-written."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import riskfront as rf
+from riskfront._data.reading import long_format, on_disk
+from riskfront._data.reading.sources import read_table
+
+LAYOUT = long_format.Layout(("a", "b"), "example")
+PROBLEM = rf.Problem([rf.Limit("error", at_most=0.3), rf.Limit("error", at_most=0.5, per="label")], minimize="cost")
+
+
+@pytest.fixture(autouse=True)
+def small_memory(tmp_path: Path, monkeypatch: Any) -> Path:
+    """Tables larger than nothing go to the disk, in pieces of some rows."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(long_format, "IN_MEMORY", 0)
+    monkeypatch.setattr(on_disk, "_PIECE_ROWS", 400)
+    monkeypatch.setattr(on_disk, "_BLOCK_BYTES", 2000)
+    return tmp_path / "cache" / "riskfront" / "tables"
+
+
+def rows(order: str = "shuffled", gaps: bool = True) -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    data = pd.DataFrame([(a, b, i) for a in range(5) for b in "xy" for i in range(120)], columns=["a", "b", "example"])
+    data["label"] = np.array(["p", "q", "r"])[data["example"] % 3]
+    data["error"] = (random.random(len(data)) < 0.1).astype(np.int64)
+    data["cost"] = random.random(len(data)).astype(np.float32)
+    if gaps:
+        data.loc[random.choice(len(data), 40, replace=False), "cost"] = np.nan
+        data["error"] = data["error"].astype("Int64").mask(random.random(len(data)) < 0.02)
+        data = data.drop(index=random.choice(len(data), 7, replace=False))
+    if order == "example":
+        data = data.sort_values(["example", "a", "b"])
+    return data.sample(frac=1, random_state=0) if order == "shuffled" else data
+
+
+def written(data: pd.DataFrame, folder: Path, files: int = 3) -> Path:
+    folder.mkdir(exist_ok=True)
+    for part in range(files):
+        own = pa.Table.from_pandas(data.iloc[part::files] if files > 3 else data.iloc[_cut(data, part, files)])
+        pq.write_table(own, folder / f"{part}.parquet", row_group_size=150)
+    return folder
+
+
+def _cut(data: pd.DataFrame, part: int, files: int) -> slice:
+    return slice(len(data) * part // files, len(data) * (part + 1) // files)
+
+
+def in_memory(folder: Path, monkeypatch: Any, **options: Any) -> rf.LossTable:
+    with monkeypatch.context() as patch:
+        patch.setattr(long_format, "IN_MEMORY", 1 << 40)
+        return read_table(folder, PROBLEM, layout=LAYOUT, **options)[0]
+
+
+def same(one: rf.LossTable, other: rf.LossTable) -> bool:
+    """Whether two tables hold the same settings, groups and outcomes, in the same order."""
+    for name in one.loss_names:
+        np.testing.assert_array_equal(one.losses(name), other.losses(name))
+    for name in one.group_names:
+        assert one.group(name).levels == other.group(name).levels
+        np.testing.assert_array_equal(one.group(name).codes, other.group(name).codes)
+    return bool(one.configs.equals(other.configs.astype(one.configs.dtypes))) and one.intake == other.intake
+
+
+@pytest.mark.filterwarnings("ignore::riskfront.errors.LeftOutWarning")
+@pytest.mark.parametrize("order", ["setting", "example", "shuffled"])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_the_store_on_disk_is_the_table_in_memory(order: str, gaps: bool, tmp_path: Path, monkeypatch: Any) -> None:
+    folder = written(rows(order, gaps), tmp_path / "rows", 4 if order == "shuffled" else 3)
+    large, _ = read_table(folder, PROBLEM, layout=LAYOUT)
+    assert large.is_lazy
+    assert same(in_memory(folder, monkeypatch), large)
+    certificate, small = rf.calibrate(large, PROBLEM), rf.calibrate(in_memory(folder, monkeypatch), PROBLEM)
+    assert certificate
+    assert (certificate.config, certificate.intake) == (small.config, small.intake)
+    pd.testing.assert_frame_equal(certificate.tested, small.tested)
+
+
+def test_losses_that_are_declared_0_1_and_categories_that_no_example_has(tmp_path: Path, monkeypatch: Any) -> None:
+    data = rows("example", gaps=False)
+    data["error"] = data["error"].astype(np.float64)
+    data["label"] = pd.Categorical(data["label"], categories=["p", "q", "r", "never"])
+    folder = written(data, tmp_path / "rows")
+    large, _ = read_table(folder, PROBLEM, layout=LAYOUT, binary=["error"])
+    assert large.is_binary("error")
+    assert "never" in large.group("label").levels
+    assert same(in_memory(folder, monkeypatch, binary=["error"]), large)
+    data.loc[data.index[17], "error"] = 0.5
+    with pytest.raises(rf.InvalidInputError, match=r"'error' holds 0\.5"):
+        read_table(written(data, tmp_path / "other"), PROBLEM, layout=LAYOUT, binary=["error"])
+
+
+def test_it_is_made_once_and_made_anew_when_a_file_changes(
+    tmp_path: Path, monkeypatch: Any, small_memory: Path
+) -> None:
+    folder = written(rows(), tmp_path / "rows")
+    read_table(folder, PROBLEM, layout=LAYOUT)
+    (made,) = small_memory.iterdir()
+    assert sorted(path.name for path in made.iterdir()) == ["done.json", "store"]
+    with monkeypatch.context() as patch:
+        patch.setattr(on_disk, "_convert", lambda work: pytest.fail("it is there already"))
+        read_table(folder, PROBLEM, layout=LAYOUT)
+    changed = pd.read_parquet(folder / "1.parquet")
+    changed["error"] = 1 - changed["error"]
+    pq.write_table(pa.Table.from_pandas(changed), folder / "1.parquet", row_group_size=150)
+    assert same(in_memory(folder, monkeypatch), read_table(folder, PROBLEM, layout=LAYOUT)[0])
+    (anew,) = small_memory.iterdir()  # what was made of the old files is gone
+    assert anew.name != made.name
+
+
+@pytest.mark.parametrize("step", ["sort_piece", "merge", "write_settings"])
+def test_a_run_that_was_stopped_goes_on_where_it_was(
+    step: str, tmp_path: Path, monkeypatch: Any, small_memory: Path
+) -> None:
+    folder, done, plain = written(rows(), tmp_path / "rows"), [0], getattr(on_disk, step)
+
+    def stopped(*given: Any) -> Any:
+        done[0] += 1
+        if done[0] == (2 if step != "merge" else 1):
+            raise KeyboardInterrupt
+        return plain(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(on_disk, step, stopped)
+        with pytest.raises(KeyboardInterrupt):
+            read_table(folder, PROBLEM, layout=LAYOUT)
+    (begun,) = small_memory.iterdir()
+    assert not (begun / "done.json").exists()
+    before = {path: path.stat().st_mtime_ns for path in (begun / "pieces").glob("*/piece.json")}
+    assert len(before) == (1 if step == "sort_piece" else len(on_disk.pieces_of(_source(folder))))
+    changed = next(begun.glob("pieces/*/example"))
+    if step == "merge":  # a piece that was damaged meanwhile is sorted again
+        before.pop(changed.with_name("piece.json"))
+        changed.write_bytes(bytes([changed.read_bytes()[0] ^ 1]) + changed.read_bytes()[1:])
+    for counted in begun.glob("counts/*"):
+        counted.write_bytes(counted.read_bytes().replace(b'"rows": ', b'"rows": 1'))
+    plain_rmtree = shutil.rmtree
+    monkeypatch.setattr(
+        on_disk.shutil, "rmtree", lambda path, **given: path.parent.name == "pieces" and plain_rmtree(path, **given)
+    )
+    assert same(in_memory(folder, monkeypatch), read_table(folder, PROBLEM, layout=LAYOUT)[0])
+    assert all(path.stat().st_mtime_ns == changed for path, changed in before.items())
+
+
+def _source(folder: Path) -> Any:
+    from riskfront._data.reading.opening import from_path
+
+    return from_path(folder)
+
+
+def test_an_interrupt_inside_a_piece_leaves_nothing(tmp_path: Path, monkeypatch: Any, small_memory: Path) -> None:
+    folder = written(rows(), tmp_path / "rows")
+
+    def stopped(begun: Path, *_: Any) -> None:
+        (begun / "example").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(on_disk, "sort_rows", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        read_table(folder, PROBLEM, layout=LAYOUT)
+    (begun,) = small_memory.iterdir()
+    assert [path for path in begun.rglob("*") if path.is_file()] == []
+
+
+def test_a_process_that_is_killed_is_resumed(tmp_path: Path) -> None:
+    """A real process and a real signal, at some moment of the conversion."""
+    folder = written(rows("example"), tmp_path / "rows")
+    code = (
+        "import sys, time; from riskfront._data.reading import long_format, on_disk, sources; import riskfront as rf\n"
+        "long_format.IN_MEMORY, on_disk._PIECE_ROWS, on_disk._BLOCK_BYTES = 0, 400, 2000\n"
+        "step = on_disk.write_settings\n"
+        "on_disk.write_settings = lambda *given: (time.sleep(float(sys.argv[2])), step(*given))[1]\n"
+        "problem = rf.Problem(['error <= 0.3', 'error <= 0.5 per label'], minimize='cost')\n"
+        "layout = long_format.Layout(('a', 'b'), 'example')\n"
+        "print(sources.read_table(sys.argv[1], problem, layout=layout)[0].sha256)"
+    )
+
+    def start(pause: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", code, str(folder), pause]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+
+    killed, counts = start("0.3"), tmp_path / "cache" / "riskfront" / "tables"
+    for _ in range(600):
+        if list(counts.glob("*/counts/*")) or killed.poll() is not None:
+            break
+        time.sleep(0.05)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
+    assert not list(counts.glob("*/done.json"))
+    resumed = start("0")
+    said, _ = resumed.communicate(timeout=120)
+    assert said.strip() == read_table(folder, PROBLEM, layout=LAYOUT)[0].sha256
+
+
+def test_rows_that_come_twice_and_groups_that_disagree_are_refused(tmp_path: Path) -> None:
+    twice = pd.concat([rows("setting", gaps=False), rows("setting", gaps=False).iloc[[3]]])
+    with pytest.raises(rf.InvalidInputError, match="exactly one row for each example"):
+        read_table(written(twice, tmp_path / "twice"), PROBLEM, layout=LAYOUT)
+    mixed = rows("example", gaps=False)
+    mixed.loc[mixed.index[-1], "label"] = "p" if mixed["label"].iloc[-1] != "p" else "q"
+    with pytest.raises(rf.InvalidInputError, match="group 'label' must have one value for each example"):
+        read_table(written(mixed, tmp_path / "mixed"), PROBLEM, layout=LAYOUT)
+
+
+def test_values_that_no_table_can_hold_are_named(tmp_path: Path) -> None:
+    data = rows("setting", gaps=False)
+    for column, value, said in (
+        ("cost", np.inf, "loss 'cost' must be finite"),
+        ("a", pd.Timestamp("2024-01-01"), "setting values must be finite numbers, texts or booleans"),
+        ("label", None, "group 'label' must have a value for every example"),
+    ):
+        wrong = data.assign(**{column: value if column != "cost" else data["cost"].where(data.index != 7, value)})
+        with pytest.raises(rf.InvalidInputError, match=said):
+            read_table(written(wrong, tmp_path / column), PROBLEM, layout=LAYOUT)
+
+
+def test_a_disk_without_room_is_named_before_anything_is_read(tmp_path: Path, monkeypatch: Any) -> None:
+    folder = written(rows(), tmp_path / "rows")
+    monkeypatch.setattr(on_disk.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 10})())
+    with pytest.raises(rf.StoreError, match=r"needs about .* GB of disk while it is sorted; .*XDG_CACHE_HOME"):
+        read_table(folder, PROBLEM, layout=LAYOUT)
+
+
+def test_a_cluster_converts_the_same_table(tmp_path: Path, monkeypatch: Any) -> None:
+    """A Dask cluster of two worker processes: a task a piece, and a task a block of settings."""
+    distributed = pytest.importorskip("distributed")
+    import joblib
+
+    folder = written(rows(), tmp_path / "rows")
+    here = in_memory(folder, monkeypatch)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        large, _ = read_table(folder, PROBLEM, layout=LAYOUT)
+    made = {path.stem.split(".")[0] for path in (large_store(tmp_path) / "done").glob("*.jsonl")}
+    assert len(made) > 1  # more than one process wrote settings
+    assert same(here, large)
+
+
+def large_store(tmp_path: Path) -> Path:
+    (found,) = (tmp_path / "cache" / "riskfront" / "tables").glob("*/store")
+    return found
+
+
+@pytest.mark.parametrize("where", ["label == q", "a <= 2", ["label in p, q", "b == x"], "example < 5"])
+@pytest.mark.parametrize("order", ["setting", "shuffled"])
+def test_filters_leave_the_same_rows_as_in_memory(tmp_path: Path, monkeypatch: Any, where: Any, order: str) -> None:
+    folder = written(rows(order), tmp_path / "data")
+    found, _ = read_table(folder, PROBLEM, layout=LAYOUT, where=where)
+    assert found.is_lazy
+    assert same(in_memory(folder, monkeypatch, where=where), found)
+    assert sum(found.intake.left_out.values()) == len(rows(order)) - found.intake.used > 0
+    again, _ = read_table(folder, PROBLEM, layout=LAYOUT)
+    assert again.intake.left_out == {}
+
+
+def test_filters_on_disk_rest_on_no_outcome(tmp_path: Path) -> None:
+    data = rows(gaps=False)
+    data["status"] = data.groupby("example")["error"].transform("mean")
+    folder = written(data, tmp_path / "data")
+    with pytest.raises(rf.InvalidInputError, match="'status' is an outcome, or computed from one"):
+        read_table(folder, PROBLEM, layout=LAYOUT, where="status <= 0.1")
+    with pytest.raises(rf.InvalidInputError, match="every value of a filter must occur"):
+        read_table(folder, PROBLEM, layout=LAYOUT, where="label in p, z")
+    with pytest.raises(rf.InvalidInputError, match="a filter must leave some rows"):
+        read_table(folder, PROBLEM, layout=LAYOUT, where="a > 9")
+
+
+def test_rows_that_a_filter_leaves_go_to_memory_if_they_fit(tmp_path: Path, monkeypatch: Any) -> None:
+    folder = written(rows("setting"), tmp_path / "data")
+    monkeypatch.setattr(long_format, "IN_MEMORY", 2500)
+    assert read_table(folder, PROBLEM, layout=LAYOUT)[0].is_lazy
+    assert not read_table(folder, PROBLEM, layout=LAYOUT, where="example < 9")[0].is_lazy

@@ -1,0 +1,224 @@
+"""LossTable: parts, sums, splits, identity."""
+
+import numpy as np
+import pytest
+
+import riskfront as rf
+from riskfront._data.splits import permutation
+from riskfront._problems.terms import Term
+from riskfront.errors import InvalidInputError
+from tests.support.tables import random_table
+
+
+def test_what_a_table_says_of_itself() -> None:
+    table = random_table()
+    assert table.n_configs == 20
+    assert table.n_examples == 300
+    assert table.config_names == ["a", "b"]
+    assert table.config(7) == {"a": 1, "b": 2}
+    assert type(table.config(7)["a"]) is int
+    assert table.group_names == ["label"]
+    assert "20 settings (a, b) x 300 examples" in repr(table)
+    assert table.is_binary("error")
+    assert not table.is_binary("drop")
+    assert table.bounds("drop") == (-1, 1)
+
+
+def test_the_table_cannot_be_changed_through_what_it_returns() -> None:
+    table = random_table()
+    copy = table.configs
+    copy["a"] = 9
+    assert table.config(7)["a"] == 1
+    with pytest.raises(ValueError, match=r"read-only"):
+        table.losses("error")[0, 0] = True
+
+
+def test_split_is_a_partition() -> None:
+    table = random_table(n=101)
+    opt, test = table.split(0.3, seed=5)
+    assert (opt.n_examples, test.n_examples) == (30, 71)
+    both = np.sort(np.concatenate([opt.losses("cost"), test.losses("cost")], axis=1), axis=1)
+    np.testing.assert_array_equal(both, np.sort(table.losses("cost"), axis=1))
+    assert opt.same_settings(test)
+    again, _ = table.split(0.3, seed=5)
+    np.testing.assert_array_equal(again.losses("cost"), opt.losses("cost"))
+    other, _ = table.split(0.3, seed=6)
+    assert (other.losses("cost") != opt.losses("cost")).any()
+
+
+def test_split_never_leaves_a_part_empty() -> None:
+    table = random_table(n=3)
+    assert [part.n_examples for part in table.split(0.01)] == [1, 2]
+    assert [part.n_examples for part in table.split(0.99)] == [2, 1]
+    assert [part.n_examples for part in table.split(0.0)] == [0, 3]
+
+
+def test_bad_splits() -> None:
+    for fraction in (-0.1, 1.0, 1.5):
+        with pytest.raises(InvalidInputError, match=r"opt_fraction must lie in \[0, 1\)"):
+            random_table().split(fraction)
+    with pytest.raises(InvalidInputError, match=r"needs at least 2; got 1"):
+        random_table(n=1).split(0.5)
+    for seed in (-1, 1.5, "0", True):
+        with pytest.raises(InvalidInputError, match=r"seed must be a whole number"):
+            random_table().split(0.5, seed=seed)
+
+
+PINNED = [[1, 0, 5, 7, 4, 2, 6, 3], [3, 7, 5, 1, 6, 2, 0, 4], [0, 7, 6, 2, 5, 4, 1, 3]]
+
+
+def test_permutation_is_fixed_for_all_time() -> None:
+    """Certificates are recomputed from the seed: these numbers must never change."""
+    assert sorted(permutation(50, 3).tolist()) == list(range(50))
+    assert permutation(8, 0).tolist() == PINNED[0]
+    assert permutation(8, 1).tolist() == PINNED[1]
+    assert permutation(8, 2**70).tolist() == PINNED[2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_split_is_independent_of_data_simulated_with_the_same_seed(seed: int) -> None:
+    """default_rng(s).random and a plain PCG64(s) walk through the same numbers. A split by them put every loss of the first
+    setting into opt and none into test: a setting with risk .3 was certified at .1."""
+    n = 400
+    losses = np.random.default_rng(seed).random((3, n)) < 0.3
+    table = rf.LossTable([{"t": i} for i in range(3)], {"error": losses, "cost": np.ones((3, n))})
+    opt, test = table.split(0.5, seed=seed)
+    gap = opt.means("error") - test.means("error")
+    assert (np.abs(gap) < 5 * np.sqrt(0.21 * 4 / n)).all()
+
+
+def test_subset_by_position_and_by_mask() -> None:
+    table = random_table()
+    part = table.subset([5, 3, 3])
+    np.testing.assert_array_equal(part.losses("cost"), table.losses("cost")[:, [5, 3, 3]])
+    assert part.group("label").codes.tolist() == table.group("label").codes[[5, 3, 3]].tolist()
+    np.testing.assert_array_equal(part.subset([2, 0]).losses("cost"), table.losses("cost")[:, [3, 5]])
+    mask = np.arange(300) % 3 == 0
+    np.testing.assert_array_equal(table.subset(mask).losses("error"), table.losses("error")[:, mask])
+    np.testing.assert_array_equal(table.select(np.arange(20) > 17).losses("error"), table.losses("error")[18:])
+    with pytest.raises(InvalidInputError, match=r"mask must have one value for each of 300 examples; got shape \(2,\)"):
+        table.subset([True, False])
+    with pytest.raises(InvalidInputError, match=r"examples must lie in 0\.\.299; got 0\.\.300"):
+        table.subset([0, 300])
+
+
+def test_select_keeps_some_settings() -> None:
+    table = random_table()
+    some = table.select([4, 1])
+    assert some.config(0) == table.config(4)
+    np.testing.assert_array_equal(some.losses("drop"), table.losses("drop")[[4, 1]])
+    assert not some.same_settings(table)
+    assert some.bounds("drop") == (-1, 1)
+
+
+TERMS = [
+    Term("error"),
+    Term("cost"),
+    Term("drop", per="label"),
+    Term("error", given="answered"),
+    Term("error", per="label", given="answered"),
+    Term("latency", above=50.0),
+]
+
+
+def plainly(table: rf.LossTable, term: Term) -> tuple[list[list[int]], list[list[float]]]:
+    """n and total by loops."""
+    losses = table.losses(term.loss).astype(float) if term.above is None else table.losses(term.loss) > term.above
+    labels = [table.group(term.per).levels[code] for code in table.group(term.per).codes] if term.per else None
+    n, total = [], []
+    for row in range(table.n_configs):
+        kept = [True] * table.n_examples if term.given is None else table.losses(term.given)[row].tolist()
+        levels = table.group(term.per).levels if term.per else [None]
+        masks = [[k and (labels is None or labels[i] == level) for i, k in enumerate(kept)] for level in levels]
+        n.append([sum(mask) for mask in masks])
+        total.append([sum(float(losses[row, i]) for i in range(table.n_examples) if mask[i]) for mask in masks])
+    return n, total
+
+
+@pytest.mark.parametrize("term", TERMS, ids=str)
+def test_sums_as_plain_loops(term: Term) -> None:
+    table = random_table(n=60)
+    for part in (table, table.split(0.4)[1], table.subset([1, 1, 1, 7, 30])):
+        n, total = plainly(part, term)
+        found = part.totals(term)
+        assert np.broadcast_to(found.n, found.total.shape).tolist() == n
+        np.testing.assert_allclose(found.total, total, rtol=1e-12)
+        some = np.array([3, 0])
+        fresh = part.subset(np.arange(part.n_examples))
+        np.testing.assert_allclose(fresh.totals(term, some).total, np.array(total)[some], rtol=1e-12)
+        np.testing.assert_allclose(part.totals(term, some).total, np.array(total)[some], rtol=1e-12)
+
+
+@pytest.mark.parametrize("term", TERMS, ids=str)
+def test_batched_sums_are_the_sums(term: Term) -> None:
+    table = random_table(n=60)
+    parts = [[0, 1, 2], list(range(30, 60)), [5, 5, 5, 9]]
+    for part, alone in zip(table.batch(parts), map(table.subset, parts), strict=True):
+        np.testing.assert_allclose(part.means(term), alone.means(term), rtol=1e-12)
+
+
+def test_counts_of_binary_losses_are_integers() -> None:
+    assert random_table().totals(Term("error", per="label")).total.dtype == np.int64
+    assert random_table().totals(Term("latency", above=3.0)).total.dtype == np.int64
+
+
+def test_sequences_keep_the_order() -> None:
+    table = random_table(n=40)
+    part = table.subset([9, 4, 30])
+    values, condition, groups = part.sequences(Term("regret", per="label", given="answered"), np.array([2, 7]))
+    np.testing.assert_array_equal(values, table.losses("regret")[[2, 7]][:, [9, 4, 30]])
+    np.testing.assert_array_equal(condition, table.losses("answered")[[2, 7]][:, [9, 4, 30]])
+    assert sorted(np.concatenate(groups).tolist()) == [0, 1, 2]
+
+
+def test_conditions_must_be_zero_or_one() -> None:
+    table = random_table()
+    with pytest.raises(InvalidInputError, match=r"condition 'cost' must hold only 0 and 1"):
+        table.totals(Term("error", given="cost"))
+    with pytest.raises(InvalidInputError, match=r"condition 'label' must hold only 0 and 1; got the groups"):
+        table.totals(Term("error", given="label"))
+    with pytest.raises(InvalidInputError, match=r"no condition 'nobody'"):
+        table.totals(Term("error", given="nobody"))
+
+
+def test_a_group_as_a_condition() -> None:
+    flags = np.arange(10) % 2
+    table = rf.LossTable([{"t": 0}], {"e": np.arange(10)[None, :] / 10}, groups={"odd": flags})
+    assert table.means(Term("e", given="odd"))[0, 0] == pytest.approx(0.5)
+
+
+def test_limits_need_bounds() -> None:
+    with pytest.raises(InvalidInputError, match=r"a limit on 'latency' needs bounds: its values run from"):
+        random_table().bounds("latency")
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(InvalidInputError, match=r"no loss 'eror'"):
+        random_table().losses("eror")
+    with pytest.raises(InvalidInputError, match=r"no group 'y'"):
+        random_table().group("y")
+
+
+def test_fingerprint_sees_everything() -> None:
+    table = random_table(n=30)
+    parts = [
+        table,
+        random_table(seed=1, n=30),
+        table.subset(np.arange(30)[::2]),
+        table.split(0.5)[0],
+        table.select([0]),
+    ]
+    assert len({part.sha256 for part in parts}) == len(parts)
+    assert random_table(n=30).sha256 == table.sha256
+
+
+def test_parts_know_what_they_share() -> None:
+    table = random_table(n=30)
+    opt, test = table.split(0.5)
+    assert not opt.shares_examples(test)
+    assert opt.shares_examples(table)
+    assert table.shares_examples(table)
+    assert table.subset([3, 4]).shares_examples(table.subset([4]))
+    assert random_table(n=30).shares_examples(table)  # made again, the same contents
+    assert not random_table(seed=1, n=30).shares_examples(table)
+    assert not table.subset([]).shares_examples(table)

@@ -1,0 +1,252 @@
+"""What ``fit`` is told, or finds out, about rows: amounts, clusters, training rows, neighbours that are alike."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.datasets import make_classification, make_multilabel_classification
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+import riskfront as rf
+from riskfront.errors import DependentRowsWarning, InvalidInputError
+from riskfront.estimators._costs import Prices
+from riskfront.estimators._neighbouring_rows import resemblance
+
+COSTS = {"false_positive": 5, "missed_positive": "amount"}
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[LogisticRegression, np.ndarray, np.ndarray, np.ndarray]:
+    X, y = make_classification(1700, n_informative=6, flip_y=0.02, random_state=0)
+    amounts = np.random.default_rng(0).uniform(1, 100, 1200)
+    return LogisticRegression().fit(X[:500], y[:500]), X[500:], y[500:], amounts
+
+
+# ---------------------------------------------------------------- costs and amounts
+
+
+def test_cost_is_what_the_prices_say(data) -> None:
+    model, X, y, amounts = data
+    limits = ["cost <= 40", "cost / amount <= 90 %", "q0.9(cost) <= 80"]
+    safe = rf.RiskControlledClassifier(model, limits=limits, costs=COSTS, minimize="cost", largest_amount=100)
+    safe.fit(X, y, amounts=amounts)
+    said = safe.predict(X)
+    cost = 5 * ((said == 1) & (y == 0)) + amounts * ((said != 1) & (y == 1))
+    found = safe.outcomes(X, y, amounts=amounts)
+    assert found["cost"] == pytest.approx(cost)
+    assert found["amount"] == pytest.approx(amounts)
+    table = safe.loss_table(X, y, amounts=amounts)
+    assert rf.verify(safe.certificate_, table) == []
+    assert table.bounds("cost") == (0, 100)
+    # a mean of costs has an optimum inside: thresholds are offered though no limit names one class
+    assert 0.01 < safe.config_["threshold"] < 0.3
+
+
+def test_largest_cost_is_that_of_outcomes_that_come_together() -> None:
+    prices = Prices({"false_positive": 3.0, "missed_positive": 2.0, "abstained": 2.0}, None, None)
+    assert prices.bounds(True) == {"cost": (0, 4)}  # a positive example without an answer is missed, too
+    assert Prices({"error": 3.0, "abstained": 1.0}, None, None).bounds(False) == {"cost": (0, 3)}
+
+
+def test_costs_say_what_is_wrong(data) -> None:
+    model, X, y, amounts = data
+    made = rf.RiskControlledClassifier(model, limits="cost <= 12", costs=COSTS, minimize="cost")
+    for changed, rows, match in (
+        ({"costs": None}, {}, "needs to know what outcomes cost"),
+        ({}, {}, "must have one for each example; got none"),
+        ({}, {"amounts": amounts}, "largest_amount=.*q0.99"),
+        ({"largest_amount": 50}, {"amounts": amounts}, "at most largest_amount, 50"),
+        ({"costs": {"mistake": 1}}, {}, "outcomes are error, correct"),
+        ({}, {"amounts": amounts[:-1]}, "for each of 1200 examples"),
+        ({"costs": None, "limits": "error <= 0.3"}, {"amounts": amounts}, "amounts need costs"),
+    ):
+        with pytest.raises(InvalidInputError, match=match):
+            clone(made).set_params(**changed).fit(X, y, **rows)
+
+
+def test_amounts_and_clusters_are_routed_as_metadata(data) -> None:
+    model, X, y, amounts = data
+    with sklearn.config_context(enable_metadata_routing=True):
+        safe = rf.RiskControlledClassifier(model, limits="recall >= 0.8", costs=COSTS, minimize="cost")
+        line = make_pipeline(FrozenEstimator(StandardScaler(with_mean=False, with_std=False).fit(X)), safe)
+        safe.set_fit_request(amounts=True, clusters=True)
+        line.fit(X, y, amounts=amounts, clusters=np.arange(len(y)) // 2)
+    assert "cost" in line[-1].certificate_.chosen.columns
+    assert line[-1].certificate_.n_test == len(y) // 2
+
+
+# ---------------------------------------------------------------- clusters
+
+
+def test_clusters_turn_conditions_into_ratios_and_keep_words_and_order(data) -> None:
+    model, X, y, _ = data
+    day = np.arange(len(y)) // 3
+    safe = rf.RiskControlledClassifier(model, limits="recall >= 0.7", maximize="precision").fit(X, y, clusters=day)
+    assert (safe.certificate_.method, safe.certificate_.n_test) == ("ordered-knob", 400)
+    assert "recall stays at or above 0.7" in safe.certificate_.verdict()
+    assert "mean over new values of cluster" in " ".join(safe.certificate_.notes)
+    assert rf.verify(safe.certificate_, safe.loss_table(X, y, clusters=day)) == []
+    table = safe.loss_table(X, y, clusters=day)
+    rows = pd.DataFrame({"day": day, "positive": y})
+    assert table.losses("positive")[0] == pytest.approx(rows.groupby("day")["positive"].mean().to_numpy())
+    planned = clone(safe).set_params(limits="precision >= 0.6", maximize="recall").fit(X, y, clusters=day)
+    assert planned.certificate_.method == "pareto-testing"
+
+
+def test_clusters_of_intervals_labels_and_any_estimator() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(1200, 1))
+    y, day = X[:, 0] + rng.normal(scale=0.1, size=1200), np.arange(900) // 3
+    model = LinearRegression().fit(X[:300], y[:300])
+    rows = rf.RiskControlledIntervals(model).fit(X[300:], y[300:])
+    days = rf.RiskControlledIntervals(model).fit(X[300:], y[300:], clusters=day)
+    assert days.certificate_.n_test == 300
+    assert days.config_["widening"] >= rows.config_["widening"]  # Hoeffding and Bentkus, on fewer examples
+    with pytest.raises(InvalidInputError, match="must not be divided"):
+        rf.RiskControlledIntervals(LinearRegression(), train_fraction=0.5).fit(X[300:], y[300:], clusters=day)
+    with pytest.raises(InvalidInputError, match="taken from examples that plan"):
+        rf.RiskControlledIntervals(model, method="bonferroni").fit(X[300:], y[300:])
+
+
+# ---------------------------------------------------------------- training rows
+
+_MODELS = [
+    KNeighborsClassifier(),
+    make_pipeline(StandardScaler(), KNeighborsClassifier()),
+    SVC(),
+    DecisionTreeClassifier(random_state=0),
+    RandomForestClassifier(10, random_state=0),
+    GradientBoostingClassifier(n_estimators=10, random_state=0),
+    LogisticRegression(),
+    LogisticRegression(C=0.01),
+    make_pipeline(StandardScaler(), LogisticRegression()),
+]
+
+
+@pytest.mark.parametrize("model", _MODELS, ids=lambda model: type(model).__name__)
+def test_training_rows_are_refused_and_others_are_not(data, model) -> None:
+    _, X, y, _ = data
+    model = clone(model).fit(X[:400], y[:400])
+    for wrapped in (model, FrozenEstimator(model)):
+        with pytest.raises(InvalidInputError, match="others than the model was trained on"):
+            rf.RiskControlledClassifier(wrapped, limits="error <= 0.5").fit(X[:400], y[:400])
+    shuffled = np.random.default_rng(0).permutation(400)
+    with pytest.raises(InvalidInputError, match="others than the model was trained on"):
+        rf.RiskControlledClassifier(model, limits="error <= 0.5").fit(X[shuffled], y[shuffled])
+    assert rf.RiskControlledClassifier(model, limits="error <= 0.5").fit(X[400:], y[400:]).certificate_
+
+
+def test_a_regressor_shows_its_training_rows_too() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = X @ [1, 2, 3] + rng.normal(size=400)
+    model = LinearRegression().fit(X[:200], y[:200])
+    with pytest.raises(InvalidInputError, match="the equations that LinearRegression solves"):
+        rf.RiskControlledIntervals(model).fit(X[:200], y[:200])
+    assert rf.RiskControlledIntervals(model).fit(X[200:], y[200:]).certificate_
+
+
+# ---------------------------------------------------------------- neighbours that are alike
+
+
+def test_independent_rows_seldom_resemble_their_neighbours() -> None:
+    rng = np.random.default_rng(0)
+    found = [resemblance(rng.random(200) < 0.1) for _ in range(400)]
+    assert max(found) < 5
+    assert np.mean(np.array(found) > 2) < 0.12  # the largest of three
+    slow = np.repeat(rng.random(40) < 0.5, 20)
+    assert resemblance(rng.random(800) < np.where(slow, 0.4, 0.05)) > 5
+
+
+def test_regimes_give_a_warning_and_sorted_or_shuffled_rows_none(data) -> None:
+    model, X, y, _ = data
+    rng = np.random.default_rng(1)
+    slow = np.repeat(rng.random(24) < 0.3, 50)
+    wrong = np.where(rng.random(1200) < np.where(slow, 0.4, 0.05), 1 - model.predict(X), model.predict(X))
+    safe = rf.RiskControlledClassifier(model, limits="error <= 0.4")
+    with pytest.warns(DependentRowsWarning, match="clusters=day"):
+        safe.fit(X, wrong)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for order in (rng.permutation(1200), np.argsort(y, kind="stable")):
+            safe.fit(X[order], y[order])
+
+
+# ---------------------------------------------------------------- one class, contradictions, frames
+
+
+def test_one_class_alone_gives_a_warning(data) -> None:
+    model, X, y, _ = data
+    with pytest.warns(UserWarning, match="y holds one class alone: 1"):
+        rf.RiskControlledClassifier(model, limits="error <= 0.5").fit(X[y == 1], y[y == 1])
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        "recall >= 0.9 and fnr >= 0.5",
+        "recall <= 0.3 and fnr <= 0.3",
+        "recall >= 0.9 and sensitivity <= 0.5",
+        "fpr >= 0.5 and specificity >= 0.6",
+        "coverage >= 0.9 and abstention >= 0.2",
+        "coverage <= 0.1 and abstention <= 0.2",
+        "accuracy >= 90 % and error >= 20 % given answered",
+        "precision >= 0.9 and false_discovery_rate >= 0.2",
+    ],
+)
+def test_contradicting_limits_are_refused(data, limits: str) -> None:
+    model, X, y, _ = data
+    with pytest.raises(InvalidInputError, match="must not contradict each other"):
+        rf.RiskControlledClassifier(model, limits=limits).fit(X, y)
+
+
+def test_words_come_back_where_a_limit_is_at_its_bound(data) -> None:
+    model, X, y, _ = data
+    with pytest.raises(InvalidInputError, match=r"the limit on 'recall' must lie strictly .* allow a small share"):
+        rf.RiskControlledClassifier(model, limits="recall >= 100 %").fit(X, y)
+
+
+def test_set_output_inside_the_model_works(data) -> None:
+    _, X, y, _ = data
+    frame = pd.DataFrame(X, columns=[f"c{at}" for at in range(X.shape[1])])
+    model = make_pipeline(StandardScaler(), LogisticRegression()).set_output(transform="pandas")
+    model.fit(frame[:300], y[:300])
+    safe = rf.RiskControlledClassifier(model, limits="error <= 0.4").fit(frame[300:], y[300:])
+    assert list(safe.feature_names_in_) == list(frame.columns)
+    assert safe.predict(frame[300:]).shape == (900,)
+
+
+# ---------------------------------------------------------------- a threshold for each label
+
+
+def test_a_threshold_for_each_label_serves_rare_labels() -> None:
+    X, y = make_multilabel_classification(2200, n_classes=4, random_state=0)
+    y[:, 3] &= np.random.default_rng(0).random(2200) < 0.3
+    model = OneVsRestClassifier(LogisticRegression(max_iter=500)).fit(X[:600], y[:600])
+    given = {}
+    for per_label in (False, True):
+        safe = rf.RiskControlledMultiLabel(model, limits="recall >= 0.7 per label", per_label=per_label)
+        safe.fit(X[600:1600], y[600:1600])
+        assert safe.certificate_
+        assert "recall of label 3 stays at or above 70 %" in safe.certificate_.verdict()
+        assert rf.verify(safe.certificate_, safe.loss_table(X[600:1600], y[600:1600])) == []
+        said, true = safe.predict(X[1600:]), y[1600:]
+        assert ((said & true).sum(axis=0) / true.sum(axis=0)).min() > 0.65
+        given[per_label] = said.sum(axis=1).mean()
+    assert given[True] < given[False]
+    assert safe.certificate_.n_test == 700
+    with pytest.raises(InvalidInputError, match="leave out thresholds"):
+        clone(safe).set_params(thresholds=[0.5]).fit(X[600:], y[600:])

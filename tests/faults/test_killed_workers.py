@@ -1,0 +1,149 @@
+"""Workers of real clusters are killed while settings are evaluated: the same certificate, and no setting is blamed for it."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+
+import riskfront as rf
+from riskfront._data.stores.loss_store import LossStore
+
+pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
+
+EXAMPLES = np.random.default_rng(0).random(500)
+SPACE = rf.Space(x=rf.Float(0, 1))
+PROBLEM = rf.Problem([rf.Limit("error", at_most=0.2)], minimize="cost")
+OPTIONS: dict[str, Any] = {"search": "random", "budget": 24, "progress": False}
+
+
+class Slow:
+    """Takes its time, and says in a folder which process it runs in."""
+
+    fingerprint = "slow"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder)
+
+    def __call__(self, config: dict[str, Any], examples: Any) -> dict[str, Any]:
+        Path(self.folder, f"{os.getpid()} {time.time_ns()}").touch()
+        time.sleep(0.2)
+        shared = np.asarray(examples)
+        return {"error": shared < config["x"] ** 2, "cost": np.full(len(shared), 1 - config["x"])}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> rf.Certificate:
+    return rf.tune(Slow(tmp_path_factory.mktemp("calls")), EXAMPLES, SPACE, PROBLEM, **OPTIONS)
+
+
+def kill_workers(folder: Path, pauses: list[float]) -> threading.Thread:
+    """After five calls, and then after each pause, end a process that was at work and was not ended before."""
+
+    def kill() -> None:
+        killed: set[int] = set()
+        for pause in pauses:
+            while len(list(folder.iterdir())) < 5:
+                time.sleep(0.02)
+            time.sleep(pause)
+            pids = [int(path.name.split()[0]) for path in sorted(folder.iterdir(), key=lambda p: p.name.split()[1])]
+            assert os.getpid() not in pids, "settings are evaluated on workers only"
+            alive = [pid for pid in pids if pid not in killed and Path(f"/proc/{pid}").exists()]
+            if alive:
+                killed.add(alive[-1])
+                os.kill(alive[-1], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    return thread
+
+
+@pytest.fixture
+def dask() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+    )
+    with cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.mark.parametrize("pauses", [[0.0, 0.2], [0.0, 1.0], [0.0, 0.0]])
+def test_both_workers_of_a_dask_cluster_are_killed(
+    dask: Any, undisturbed: rf.Certificate, pauses: list[float], tmp_path: Path
+) -> None:
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    killer = kill_workers(calls, pauses)
+    with joblib.parallel_config(backend="dask"):
+        found = rf.tune(Slow(calls), EXAMPLES, SPACE, PROBLEM, store=tmp_path / "run.zarr", **OPTIONS)
+    killer.join()
+    assert found.path.equals(undisturbed.path)
+    assert found.config == undisturbed.config
+    assert rf.verify(found, tmp_path / "run.zarr") == []
+
+
+def test_a_setting_that_kills_its_dask_worker_is_named(dask: Any, tmp_path: Path) -> None:
+    def kills(config: dict[str, Any], examples: Any) -> dict[str, Any]:
+        if config["i"] == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"error": examples > config["i"] / 10}
+
+    configs = [{"i": i} for i in range(8)]
+    with (
+        joblib.parallel_config(backend="dask"),
+        pytest.raises(rf.EvaluationError, match=r"3 tries of the setting {'i': 4}.* this setting ends its process"),
+    ):
+        rf.evaluate(kills, EXAMPLES, configs, store=tmp_path / "run.zarr")
+    assert {"i": 3} in LossStore(tmp_path / "run.zarr")
+    assert {"i": 4} not in LossStore(tmp_path / "run.zarr")
+
+
+RAY = """
+import os, signal, sys, threading, time
+from pathlib import Path
+import joblib, numpy as np
+import ray
+from ray.util.joblib import register_ray
+import riskfront as rf
+from tests.faults.test_killed_workers import EXAMPLES, OPTIONS, PROBLEM, SPACE, Slow, kill_workers
+
+folder = Path(sys.argv[1])
+calls = folder / "calls"
+calls.mkdir()
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="critical", object_store_memory=200_000_000,
+         runtime_env={"env_vars": {"PYTHONPATH": os.environ["PYTHONPATH"]}})
+register_ray()
+killer = kill_workers(calls, eval(sys.argv[2]))
+with joblib.parallel_config(backend="ray"):
+    found = rf.tune(Slow(calls), EXAMPLES, SPACE, PROBLEM, store=folder / "run.zarr", **OPTIONS)
+killer.join()
+found.save(folder / "certificate.json")
+"""
+
+
+@pytest.mark.parametrize("pauses", [[0.0], [0.0, 1.0]], ids=["one", "two"])
+def test_workers_of_a_ray_cluster_are_killed(undisturbed: rf.Certificate, pauses: list[float], tmp_path: Path) -> None:
+    """In a process of its own: Ray changes joblib for good."""
+    pytest.importorskip("ray")
+    root = Path(__file__).parents[2]
+    paths = [str(root), str(Path(rf.__file__).parents[1]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    quiet = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-c", textwrap.dedent(RAY), str(tmp_path), repr(pauses)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env={**os.environ, **quiet})
+    assert done.returncode == 0, done.stderr[-3000:]
+    processes = {path.name.split()[0] for path in (tmp_path / "calls").iterdir()}
+    assert len(processes) > 2, "a new process has taken the place of the one that was killed"
+    found = rf.Certificate.load(tmp_path / "certificate.json")
+    assert found.path.equals(undisturbed.path)
+    assert rf.verify(found, tmp_path / "run.zarr") == []

@@ -1,0 +1,153 @@
+"""Two processes put different questions to one store at the same moment: their uses of the testing examples add up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults import servers
+
+
+def ask(
+    store: str, options: dict[str, Any] | None, folder: Path, *, askers: int, delay: float, again: bool
+) -> list[Any]:
+    """What each of several processes is told when all ask at once."""
+    folder.mkdir()
+    given = {
+        "store": store,
+        "options": options,
+        "meeting": str(folder),
+        "delay": delay,
+        "askers": askers,
+        "again": again,
+    }
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.asker", json.dumps({**given, "limit": 0.1 + 0.01 * number})],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(askers)
+    ]
+    told = []
+    for run in runs:
+        out, err = run.communicate(timeout=120)
+        assert run.returncode == 0, err
+        told.append(json.loads(out.splitlines()[-1]))
+    return told
+
+
+def check(told: list[Any], *, again: bool) -> None:
+    answered = [one for one in told if "verdict" in one]
+    if again:
+        assert sorted(one["earlier"] for one in answered) == list(range(len(told)))
+        assert sorted(one["verdict"][:9] for one in answered) == sorted(
+            f"With {90 - 10 * i} %" for i in range(len(told))
+        )
+    else:
+        assert len(answered) == 1, told
+        assert answered[0]["verdict"].startswith("With 90 % confidence, error")
+        assert all("used for 1 other question" in one["refused"] for one in told if "refused" in one)
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("delay", [0.0, 0.05])
+def test_on_a_disk(tmp_path: Path, delay: float, again: bool) -> None:
+    """With 50 ms of delay both certified at full delta."""
+    told = ask(str(tmp_path / "run.zarr"), None, tmp_path / "meeting", askers=2, delay=delay, again=again)
+    check(told, again=again)
+
+
+def test_without_links_between_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many who create one file on a file system that has no links, one succeeds, and all read it whole."""
+    import os
+    from concurrent.futures import ThreadPoolExecutor
+
+    from riskfront._data.stores.local_storage import LocalStorage
+
+    def no_links(*_: Any) -> None:
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr(os, "link", no_links)
+    storage = LocalStorage(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda number: storage.create("uses/0000.json", b"%d" % number), range(8)))
+    assert sum(made) == 1
+    assert storage.read("uses/0000.json") == b"%d" % made.index(True)
+
+
+def test_in_object_storage(tmp_path: Path) -> None:
+    """4 of 4 pairs certified at full delta."""
+    with servers.s3() as options:
+        for again in (False, True):
+            store, meeting = f"s3://bucket/{again}.zarr", tmp_path / str(again)
+            check(ask(store, options, meeting, askers=3, delay=0.02, again=again), again=again)
+
+
+def test_processes_with_one_state(tmp_path: Path) -> None:
+    """The one that wrote last would have forgotten the examples of the other."""
+    import numpy as np
+    import pandas as pd
+
+    import riskfront as rf
+
+    for day in (0, 1):
+        rows = [{"k": k, "example": f"{day}-{i}", "cost": 1 - k / 4} for k in range(3) for i in range(60)]
+        wrong = np.random.default_rng(day).random(len(rows)) < 0.05
+        pd.DataFrame(rows).assign(error=wrong.astype(int)).to_csv(tmp_path / f"{day}.csv", index=False)
+    question = ["--limit", "error <= 0.3", "--minimize", "cost", "--sequential", "s.json", "--examples", "300"]
+
+    def told(day: int) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "riskfront", "calibrate", f"{day}.csv", *question]
+        return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    runs = [told(0), told(1)]
+    for day, run in enumerate(runs):
+        err = run.communicate(timeout=300)[1]
+        if run.returncode == 2:
+            assert "one process at a time may use a state" in " ".join(err.split())
+            again = told(day)
+            err = again.communicate(timeout=300)[1]
+            run = again
+        assert run.returncode in (0, 1), err
+    assert rf.Sequential.load(tmp_path / "s.json").n_told == 2 * 3 * 60
+
+
+def test_storage_that_cannot_reserve(tmp_path: Path) -> None:
+    """A server that ignores the condition of a conditional put is found out."""
+    import fsspec
+    import numpy as np
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    import riskfront as rf
+
+    class Careless(MemoryFileSystem):
+        def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **more: Any) -> None:
+            super().pipe_file(path, value, **more)
+
+    from riskfront._data.stores.remote_storage import RemoteStorage
+
+    storage = RemoteStorage("memory://careless", {})
+    assert storage.exclusive
+    storage = RemoteStorage("memory://careless", {})
+    storage._files = Careless()
+    assert not storage.exclusive
+    fsspec.register_implementation("careless", Careless, clobber=True)
+
+    class Coins:
+        fingerprint = "careless"
+
+        def __call__(self, config: dict[str, Any], examples: Any) -> dict[str, Any]:
+            return {"error": examples < 0.01, "cost": np.full(len(examples), config["k"] / 400)}
+
+    given: Any = (Coins(), np.random.default_rng(3).random(300), rf.Space(k=rf.Int(0, 9)))
+    problem = rf.Problem(["error <= 0.1"], minimize=["cost"])
+    with pytest.raises(rf.StoreError, match="create an object only if there is none"):
+        rf.tune(*given, problem, search="grid", store="careless://run")
+    assert rf.tune(*given, problem, search="grid", store="careless://run", looks=tmp_path / "uses")

@@ -1,0 +1,139 @@
+"""The doors through which logs of evaluation tools go: calls that fail, prices that are missing, answers that nobody scored.
+
+Every setting that can be certified breaks its limit once failures count, and would keep it if they were left out.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import riskfront as rf
+from tests.data.logs.made import inspect_log
+from tests.support.simulation import Suite, one_by_one
+
+N, RIGHT, FAILS = 300, 0.96, 0.1  # truth: .864 of calls are answered and right
+PROBLEM = rf.Problem(["score >= 0.9"], minimize="latency")
+MODELS = ("small", "large")
+
+
+def inspect_epochs(trial: int) -> bool:
+    """Three epochs a sample; a call that fails is logged with an error beside epochs that were scored."""
+    rng = np.random.default_rng([71, trial])
+
+    def write(folder: Path) -> None:
+        for model in MODELS:
+            log = inspect_log(model, [1.0] * N, epochs=3)
+            log["samples"] = [_inspect_sample(sample, rng) for sample in log["samples"]]
+            (folder / f"{model}.json").write_text(json.dumps(log))
+
+    return _certifies_anything(write, trial)
+
+
+def _inspect_sample(sample: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    if rng.random() < FAILS:
+        return {**sample, "scores": {}, "error": {"message": "rate limit"}, "model_usage": {}}
+    sample["scores"]["match"]["value"] = "C" if rng.random() < RIGHT else "I"
+    return sample
+
+
+def inspect_alone(trial: int) -> bool:
+    """One epoch: the only call of an example may fail, for some examples with every model."""
+    rng = np.random.default_rng([72, trial])
+
+    def write(folder: Path) -> None:
+        down = rng.random(N) < FAILS
+        for model in MODELS:
+            log = inspect_log(model, [float(right) for right in rng.random(N) < RIGHT])
+            for sample, failed in zip(log["samples"], down, strict=True):
+                sample |= {"scores": {}, "error": {"message": "timeout"}, "total_time": None} if failed else {}
+            (folder / f"{model}.json").write_text(json.dumps(log))
+
+    return _certifies_anything(write, trial)
+
+
+def promptfoo_repeats(trial: int) -> bool:
+    """``--repeat 5``: a provider that fails is logged with score 0 and failureReason 2."""
+    rng = np.random.default_rng([73, trial])
+
+    def write(folder: Path) -> None:
+        rows = [_promptfoo_row(model, test, rng) for model in MODELS for test in range(N) for _ in range(5)]
+        log = {"evalId": "e", "results": {"version": 3, "results": rows, "prompts": [], "stats": {}}, "config": {}}
+        (folder / "results.json").write_text(json.dumps(log))
+
+    return _certifies_anything(write, trial)
+
+
+def _promptfoo_row(model: str, test: int, rng: np.random.Generator) -> dict[str, Any]:
+    row = {
+        "promptIdx": 0,
+        "promptId": "p",
+        "testIdx": test,
+        "vars": {"q": test},
+        "provider": {"id": model},
+        "namedScores": {},
+    }
+    if rng.random() < FAILS:
+        return row | {"score": 0, "success": False, "failureReason": 2, "error": "429", "latencyMs": 10}
+    right = bool(rng.random() < RIGHT)
+    return row | {"score": int(right), "success": right, "failureReason": 0 if right else 1, "latencyMs": 900}
+
+
+def _certifies_anything(write: Callable[[Path], None], trial: int) -> bool:
+    """Whether anything is certified from logs of which no model, and no cascade, reaches the limit."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        write(Path(folder))
+        runs = rf.read_runs(folder)
+        runs.save(f"{folder}/runs.parquet")
+        again = rf.read_runs(f"{folder}/runs.parquet")
+        again.values["confidence"] = again.values["latency"]
+        cascade = rf.Cascade(again, confidence="confidence", thresholds=[1.0])
+        found = rf.calibrate(cascade.table(), PROBLEM, seed=trial)
+        return bool(found) or bool(rf.calibrate(f"{folder}/runs.parquet", PROBLEM, seed=trial))
+
+
+def refused_calls(kind: type[rf.Cascade], seed: int, *, price: bool, sure: bool) -> Callable[[int], bool]:
+    """A provider refuses a tenth of the prompts: the score is 0, nothing is billed, no confidence is logged."""
+
+    def miss(trial: int) -> bool:
+        rng = np.random.default_rng([seed, trial])
+        refused = rng.random(N) < FAILS
+        parts = []
+        for model, cost in zip(MODELS, (1.0, 10.0), strict=True):
+            columns = {
+                "model": model,
+                "example": np.arange(N),
+                "score": ((rng.random(N) < RIGHT) & ~refused).astype(float),
+                "cost": np.where(refused & price, np.nan, cost),
+                "sure": np.where(refused & sure, np.nan, rng.random(N)),
+            }
+            parts.append(pd.DataFrame(columns))
+        frame = pd.concat(parts)
+        if kind is rf.Router:
+            frame["sure"] = frame.groupby("example")["sure"].transform("first")
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            frame.to_parquet(f"{folder}/runs.parquet")
+            made = kind(rf.read_runs(f"{folder}/runs.parquet"), confidence="sure", thresholds=[0.3, 0.6])
+            problem = rf.Problem(["score >= 0.9"], minimize="cost")
+            return bool(rf.calibrate(made.table(), problem, seed=trial))
+
+    return miss
+
+
+SUITES = [
+    Suite("logs: an epoch of Inspect that failed", one_by_one(inspect_epochs), 100),
+    Suite("logs: the only call of an example failed", one_by_one(inspect_alone), 100),
+    Suite("logs: a repeat of promptfoo that failed", one_by_one(promptfoo_repeats), 100),
+    Suite("cascade: a price is missing", one_by_one(refused_calls(rf.Cascade, 74, price=True, sure=False)), 100),
+    Suite("cascade: a confidence is missing", one_by_one(refused_calls(rf.Cascade, 75, price=False, sure=True)), 100),
+    Suite("router: a price is missing", one_by_one(refused_calls(rf.Router, 76, price=True, sure=False)), 100),
+]

@@ -1,0 +1,65 @@
+"""Faults in telling the same example again."""
+
+from __future__ import annotations
+
+from riskfront._data.identity import copies
+from riskfront._data.identity import fingerprints as examples
+from riskfront._data.identity.fingerprints import ExampleFingerprints
+from tests.mutants.mutant import Mutant, everywhere, method
+
+
+def copies_of_examples_pass() -> None:
+    everywhere(copies.n_copies, lambda numbers, columns=(): 0)
+
+
+def rich_contents_may_repeat() -> None:
+    """Only how often contents come is looked at, not what they are."""
+    real = copies.n_copies
+    everywhere(real, lambda numbers, columns=(): real(numbers))
+    everywhere(copies.n_continuous_copies, lambda numbers, columns: 0)
+
+
+def trains_by_position() -> None:
+    """Training rows are drawn by position, whatever they contain."""
+    method(ExampleFingerprints, "are_rich", lambda real: False)
+
+
+def calibration_texts_left_out_elsewhere() -> None:
+    """Of a text with and without a label, the one with a label always counts."""
+    from riskfront.transformers._data import fresh
+    from riskfront.transformers._data import unlabelled_texts as unlabelled
+
+    everywhere(unlabelled.unlabelled_contents, lambda data: [])
+    everywhere(fresh.picked_copy, lambda content, n: 0)
+
+
+def positions_shuffle_a_split() -> None:
+    everywhere(examples.say_enough, lambda columns: True)
+
+
+def daily_copies_count() -> None:
+    from riskfront._calibration.sequential import new_examples
+
+    everywhere(new_examples._refuse_copies, lambda run, table: None)
+
+
+def orders_are_other_data() -> None:
+    """A table in another order is taken for other examples."""
+    from riskfront._data import contents
+
+    everywhere(contents.order_free_digests, lambda table, losses: [])
+
+
+UNLABELLED = "accelerate: frequent texts without labels"
+MUTANTS = [
+    Mutant("calibrate: a resampled table counts", "calibrate: a resampled table", rich_contents_may_repeat),
+    Mutant("sequential: copies count", "sequential: daily copies", daily_copies_count),
+    Mutant("calibrate: another order is other data", "calibrate: a table in many orders", orders_are_other_data),
+    Mutant("tune: copies count", "tune: copies of examples", copies_of_examples_pass),
+    Mutant("tune: resampled examples count", "tune: copies of examples", rich_contents_may_repeat),
+    Mutant("evaluate: copies count", "evaluate: copies of examples", copies_of_examples_pass),
+    Mutant("tune: positions shuffle the split", "tune: positions with sorted outcomes", positions_shuffle_a_split),
+    Mutant("estimator: copies count", "estimator: copies of examples", copies_of_examples_pass),
+    Mutant("classifier: splits training rows by position", "classifier: copies of training rows", trains_by_position),
+    Mutant("unlabelled: calibration texts left out", UNLABELLED, calibration_texts_left_out_elsewhere),
+]

@@ -1,0 +1,65 @@
+"""Faults behind the doors for logs: something that was recorded, or that failed, is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import riskfront as rf
+from riskfront._data.logs import gather
+from tests.mutants.mutant import Mutant, everywhere, method
+
+
+def drops_failed_repeats() -> None:
+    """Calls that failed beside calls that were answered do not enter the mean."""
+    averaged = gather.averaged
+
+    def broken(frame: Any) -> Any:
+        alone = frame.groupby(["_setting", "example"])["_failed"].transform("all")
+        return averaged(frame[~frame["_failed"] | alone])
+
+    everywhere(averaged, broken)
+
+
+def drops_failed_calls() -> None:
+    """Calls that failed are left out."""
+    answers = gather._answers
+
+    def broken(*args: Any) -> Any:
+        return [record for record in answers(*args) if not record.failed]
+
+    everywhere(answers, broken)
+
+
+def drops_what_is_incomplete(name: str) -> Any:
+    """Examples for which a column is missing are left out."""
+
+    def apply() -> None:
+        def made(init: Any) -> Any:
+            def broken(self: Any, runs: Any, **options: Any) -> None:
+                init(self, runs.at(np.flatnonzero(~np.isnan(runs.value(name)).any(axis=0))), **options)
+
+            return broken
+
+        method(rf.Cascade, "__init__", made)
+
+    return apply
+
+
+MUTANTS = [
+    Mutant("an epoch that failed is dropped", "logs: an epoch of Inspect that failed", drops_failed_repeats),
+    Mutant("a call that failed is dropped", "logs: the only call of an example failed", drops_failed_calls),
+    Mutant("a repeat that failed is dropped", "logs: a repeat of promptfoo that failed", drops_failed_repeats),
+    Mutant("examples without a price are dropped", "cascade: a price is missing", drops_what_is_incomplete("cost")),
+    Mutant(
+        "examples without a confidence are dropped",
+        "cascade: a confidence is missing",
+        drops_what_is_incomplete("sure"),
+    ),
+    Mutant(
+        "examples without a price are dropped by a router",
+        "router: a price is missing",
+        drops_what_is_incomplete("cost"),
+    ),
+]

@@ -1,0 +1,80 @@
+"""Evaluation and stores on a real Ray cluster of two worker processes, by joblib's own context."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+
+import riskfront as rf
+from riskfront._data.stores.loss_store import LossStore
+from riskfront._support.cluster import cluster_size
+
+pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
+ray = pytest.importorskip("ray")
+
+PROBLEM = rf.Problem([rf.Limit("error", at_most=0.2)], minimize="cost")
+EXAMPLES = np.random.default_rng(0).random(1_000)
+BOUNDS = {"pid": (0, 1e9)}
+
+
+def losses(config: dict[str, Any], examples: Any) -> dict[str, Any]:
+    shared = np.asarray(examples)
+    pid = np.full(len(shared), os.getpid())
+    return {"error": shared < config["x"] ** 2, "cost": np.full(len(shared), 1 - config["x"]), "pid": pid}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    from joblib.pool import PicklingPool
+    from ray.util.joblib import register_ray
+
+    os.environ["RAY_AUTH_MODE"] = "disabled"  # else a token is left in the home folder
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    here = os.pathsep.join([str(Path(__file__).parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="critical",
+        object_store_memory=200_000_000,
+        runtime_env={"env_vars": {"PYTHONPATH": here}},
+    )
+    register_ray()
+    bases = PicklingPool.__bases__
+    yield
+    PicklingPool.__bases__ = bases  # Ray's backend puts itself in the place of joblib's pools for good
+    ray.shutdown()
+
+
+def test_settings_are_evaluated_on_the_workers_and_found_again(cluster: None, tmp_path: Path) -> None:
+    configs = [{"x": i / 30} for i in range(30)]
+    here = rf.evaluate(losses, EXAMPLES, configs, bounds=BOUNDS)
+    with joblib.parallel_config(backend="ray"):
+        assert cluster_size() == 2
+        there = rf.evaluate(losses, EXAMPLES, configs, store=tmp_path / "run.zarr", bounds=BOUNDS)
+        workers = set(there.losses("pid")[:, 0])
+        assert os.getpid() not in workers, "joblib's default on Ray is this process"
+        assert len(workers) == 2, "the processes are started once, not for every batch"
+        for name in ("error", "cost"):
+            assert np.array_equal(here.losses(name), there.losses(name))
+        lazy = LossStore(tmp_path / "run.zarr").table(lazy=True)
+        certificate = rf.calibrate(lazy, PROBLEM)
+    assert certificate
+    assert certificate.to_dict() == rf.calibrate(lazy, PROBLEM).to_dict()
+
+
+def test_tune_runs_on_ray(cluster: None, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"search": "random", "budget": 12, "bounds": BOUNDS}
+    here = rf.tune(losses, EXAMPLES, rf.Space(x=rf.Float(0, 1)), PROBLEM, **options)
+    with joblib.parallel_config(backend="ray"):
+        there = rf.tune(losses, EXAMPLES, rf.Space(x=rf.Float(0, 1)), PROBLEM, store=tmp_path / "run.zarr", **options)
+    assert here
+    assert there.config == here.config
+    assert there.path.equals(here.path)
+    for part in ("opt", "test"):
+        pids = LossStore(tmp_path / "run.zarr" / part).table().losses("pid")[:, 0]
+        assert os.getpid() not in set(pids)
