@@ -222,3 +222,17 @@ def test_parts_know_what_they_share() -> None:
     assert random_table(n=30).shares_examples(table)  # made again, the same contents
     assert not random_table(seed=1, n=30).shares_examples(table)
     assert not table.subset([]).shares_examples(table)
+
+
+def test_equal_losses_of_examples_that_were_compared_themselves() -> None:
+    """Texts of one length cost the same to the last digit: they are copies only where nobody compared the texts themselves."""
+    random = np.random.default_rng(0)
+    cost = random.random(40)[random.integers(40, size=600)]
+    table = rf.LossTable([{"k": 0}], {"error": np.zeros((1, 600)), "cost": [cost]})
+    problem = rf.Problem("error <= 0.1", minimize="cost")
+    with pytest.raises(rf.errors.InvalidInputError, match="to the last digit"):
+        rf.calibrate(table, problem, method="holm")
+    compared = table.with_compared_examples()
+    assert rf.calibrate(compared, problem, method="holm")
+    with pytest.raises(rf.errors.InvalidInputError, match="repetitions of others"):
+        rf.calibrate(compared.subset([*range(600), 0]), problem, method="holm")

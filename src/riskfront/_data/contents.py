@@ -128,14 +128,15 @@ def refuse_repeats(table: LossTable) -> None:
     """Raise an error if examples were drawn more than once, or if so many lose exactly the same that they must be copies.
 
     A guarantee counts every example as new evidence. Different examples may well lose the same: how often they do is compared
-    with what independent draws can do (``identity.copies``).
+    with what independent draws can do (``identity.copies``). Losses are not looked at where the examples themselves were: texts
+    of one length cost the same.
     """
     if table.repeated:
         raise InvalidInputError(
             f"a guarantee needs every example once; {table.repeated:,} of {table.n_examples:,} are repetitions of others (a "
             "bootstrap sample, say). Leave the repetitions out."
         )
-    if table.batch_size is not None:
+    if table.batch_size is not None or table.examples_compared:
         return
     rows = some_settings(table)
     fingerprints = loss_fingerprints(table, rows, table.loss_names)

@@ -127,6 +127,7 @@ class LossTable(SummedLosses):
         self._origin = object()  # the examples of tables with one origin correspond
         self._in_content_order = False
         self._clusters: str | None = None
+        self._examples_compared = False
         self._intake: Intake | None = None
         self._failures: Mapping[str, float] = {}
         self._unbounded: frozenset[str] = frozenset()
@@ -138,6 +139,7 @@ class LossTable(SummedLosses):
         part._hold(self._configs, sample, self._ranges, self._bounds)
         part._shared, part._origin, part._clusters = self._shared, self._origin, self._clusters
         part._failures, part._unbounded = self._failures, self._unbounded
+        part._examples_compared = self._examples_compared
         return part
 
     @property
@@ -170,6 +172,12 @@ class LossTable(SummedLosses):
         """The same table, where limits on these losses need bounds that were declared: prices and tokens have no usual ones."""
         table = copy(self)
         table._unbounded = frozenset(names) - set(self._bounds)
+        return table
+
+    def with_compared_examples(self) -> LossTable:
+        """The same table, where copies were looked for among the examples themselves, which tell more than their losses."""
+        table = copy(self)
+        table._examples_compared = True
         return table
 
     def with_intake(self, intake: Intake) -> LossTable:
@@ -366,6 +374,11 @@ class LossTable(SummedLosses):
     def repeated(self) -> int:
         """How many examples are repetitions of others, by position."""
         return 0 if self._sample.examples is None else self.n_examples - len(np.unique(self._sample.examples))
+
+    @property
+    def examples_compared(self) -> bool:
+        """Whether copies were looked for among the examples themselves, such as texts, and not among their losses."""
+        return self._examples_compared
 
     @property
     def in_own_order(self) -> bool:

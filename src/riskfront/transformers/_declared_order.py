@@ -41,7 +41,7 @@ def certify_in_order(
     found = [trace.losses(config, trace.examples) for config in configs]
     columns = {name: np.stack([losses[name] for losses in found]) for name in found[0]}
     table = LossTable([dict(config) for config in configs], columns, trace.groups, trace.bounds)
-    return calibrate(table, problem, method=FROM_THE_FULL_MODEL, seed=seed)
+    return calibrate(table.with_compared_examples(), problem, method=FROM_THE_FULL_MODEL, seed=seed)
 
 
 def _is_plain_drop(limit: Limit) -> bool:

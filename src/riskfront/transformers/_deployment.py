@@ -123,7 +123,7 @@ def check_texts(
     table = LossTable([config], columns, trace.groups, {k: v for k, v in trace.bounds.items() if k in columns})
     if classifier.calibrated is not None:  # texts were compared by their content: what they lost tells less
         certificate = replace(certificate, example_fingerprints={})
-    return check(certificate, table, delta=delta)
+    return check(certificate, table.with_compared_examples(), delta=delta)
 
 
 def _new(classifier: Deployed, texts: LabelledTexts, leave_out: bool) -> LabelledTexts:
