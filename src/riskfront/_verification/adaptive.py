@@ -65,7 +65,8 @@ def _outcomes(url: str, part: str, configs: list[Config], bounds: dict[str, tupl
     if not chunks:
         raise StoreError(f"'{url}' must be the store of tune(adaptive=True); it has no chunks of outcomes.")
     edges = np.cumsum([0, *(chunk.n_examples for chunk in chunks)])
-    return ChunkedOutcomes(None, edges, _joined([chunk.groups() for chunk in chunks]), chunks, configs, bounds)
+    declared = {**chunks[0].bounds, **bounds}  # those of losses without a limit are in the store alone
+    return ChunkedOutcomes(None, edges, _joined([chunk.groups() for chunk in chunks]), chunks, configs, declared)
 
 
 def _joined(groups: Sequence[dict[str, Groups]]) -> dict[str, Groups]:

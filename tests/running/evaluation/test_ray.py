@@ -67,14 +67,19 @@ def test_settings_are_evaluated_on_the_workers_and_found_again(cluster: None, tm
     assert certificate.to_dict() == rf.calibrate(lazy, PROBLEM).to_dict()
 
 
-def test_tune_runs_on_ray(cluster: None, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"search": "random", "budget": 12, "bounds": BOUNDS}
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_tune_runs_on_ray(adaptive: bool, cluster: None, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"search": "random", "budget": 12, "bounds": BOUNDS, "adaptive": adaptive}
     here = rf.tune(losses, EXAMPLES, rf.Space(x=rf.Float(0, 1)), PROBLEM, **options)
     with joblib.parallel_config(backend="ray"):
         there = rf.tune(losses, EXAMPLES, rf.Space(x=rf.Float(0, 1)), PROBLEM, store=tmp_path / "run.zarr", **options)
     assert here
     assert there.config == here.config
     assert there.path.equals(here.path)
+    assert there.evaluations == here.evaluations
+    if adaptive:
+        assert rf.verify(there, tmp_path / "run.zarr") == []
+        return
     for part in ("opt", "test"):
         pids = LossStore(tmp_path / "run.zarr" / part).table().losses("pid")[:, 0]
         assert os.getpid() not in set(pids)

@@ -122,6 +122,17 @@ def test_failures_are_the_worst() -> None:
     assert not found
 
 
+def test_bounds_of_a_loss_without_a_limit_verify_too(tmp_path: Path) -> None:
+    def timed(config: dict[str, int], examples: np.ndarray) -> dict[str, Any]:
+        return {**losses(config, examples), "seconds": np.full(len(examples), 7.5)}
+
+    problem = rf.Problem("error <= 0.15", minimize="cost")
+    options: dict[str, Any] = {"search": "grid", "progress": False, "adaptive": True, "bounds": {"seconds": (0, 60)}}
+    found = rf.tune(timed, np.arange(N), SPACE, problem, store=tmp_path / "run", **options)
+    assert found
+    assert rf.verify(found, tmp_path / "run") == []
+
+
 def test_a_price_needs_adaptive() -> None:
     with pytest.raises(InvalidInputError, match="adaptive"):
         tuned(adaptive=False, price="cost")

@@ -128,6 +128,11 @@ class LossStore:
         return self._header.n_examples
 
     @property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """Loss -> the range that the store was made with; (0, 1) where it has none."""
+        return dict(self._header.bounds)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what a guarantee on these examples speaks of."""
         return tuple(map(str, self._noted["notes"]))
