@@ -168,8 +168,8 @@ def what_holds(certificate: Certificate) -> str:
     )
     return (
         f"Measured on {_measured_on(certificate)}{fallback}. A p-value bounds the probability of a result "
-        "this good if the limit did not hold. What holds on new examples is the limit, not the measured value, for all certified "
-        "settings together."
+        "this good if the limit did not hold. What holds on new examples is the limit, not the measured value, for all "
+        "certified settings together."
     )
 
 
