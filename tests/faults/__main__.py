@@ -16,6 +16,7 @@ from tests.faults.bit_flips import KINDS, PLACES, flip
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "compare" / "faults.md"
+FAILED = "**NO**"
 
 
 @dataclass(frozen=True)
@@ -130,15 +131,16 @@ def main() -> int:
         print(*rows[-1], flush=True)
     tried = []
     for fault in FAULTS:
-        survived = _survives(fault.tests)
-        fine &= survived
-        tried.append([fault.done, fault.expected, "yes" if survived else "**NO**"])
-        print("ok    " if survived else "FAILED", fault.done, flush=True)
+        became = _became(fault.tests)
+        fine &= became != FAILED
+        tried.append([fault.done, fault.expected, became])
+        print(f"{became:10}", fault.done, flush=True)
     PAGE.write_text(_page(rows, tried, time.perf_counter() - started), encoding="utf-8")
     return 0 if fine else 1
 
 
-def _survives(tests: str) -> bool:
+def _became(tests: str) -> str:
+    """What became of a fault; tests that were skipped survived nothing."""
     file, _, names = tests.partition(" -k ")
     chosen = ["-k", names.strip("'")] if names else []
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/faults/{file}", *chosen]
@@ -146,7 +148,8 @@ def _survives(tests: str) -> bool:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         print(done.stdout[-3000:], file=sys.stderr)
-    return done.returncode == 0
+        return FAILED
+    return "not tried" if " skipped" in done.stdout.splitlines()[-1] else "yes"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -173,8 +176,15 @@ counts as found.
 {_table(["file", "found", "without effect", "changed a result", "raw error"], flips)}
 
 Not tried, and not promised: damage that somebody makes on purpose and signs with a digest of its own; a digest is no signature,
-but `riskfront verify` recomputes every number of a certificate. Object storage was tried with S3 (moto's server) alone: Google
-Cloud Storage and Azure go through the same code of fsspec and were not reached.
+but `riskfront verify` recomputes every number of a certificate.
+
+Object storage is tried with emulators, never with the services themselves: S3 with moto's server in the rows above.
+Azure (Azurite, adlfs) and Google Cloud Storage (gcp-storage-emulator, gcsfs) are no rows, because `make faults` does
+not install their emulators; `tests/faults/test_other_clouds.py` tries them where they are on the path. On Azurite
+`evaluate`, `LossStore`, `calibrate` and `tune` work, and of three processes that put different questions at the same
+moment one is answered. The emulator of Google Cloud Storage ignores the condition of a conditional put
+(`ifGenerationMatch=0`, which gcsfs sends): `tune` recognises this and stops before it tests anything, and works with
+`looks=` on a local folder. Conditional puts on Google Cloud Storage were therefore not tried.
 """
 
 

@@ -52,3 +52,45 @@ def s3(log: Path | None = None) -> Iterator[dict[str, Any]]:
     finally:
         server.terminate()
         server.wait()
+
+
+@contextmanager
+def azure(folder: Path) -> Iterator[dict[str, Any]]:
+    """Options for Azurite (npm) with an empty container, az://bucket; it sends no usage data and listens here only."""
+    import adlfs
+
+    port = free_port()
+    place = ["--location", str(folder), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    with _program(["azurite-blob", "--silent", "--disableTelemetry", "--skipApiVersionCheck", *place], port):
+        # the account and the key that Azurite publishes for everybody
+        key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+        address = f"http://127.0.0.1:{port}/devstoreaccount1"
+        account = f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={key};BlobEndpoint={address};"
+        options = {"connection_string": account}
+        adlfs.AzureBlobFileSystem(**options).mkdir("bucket")
+        yield options
+
+
+@contextmanager
+def google() -> Iterator[dict[str, Any]]:
+    """Options for gcp-storage-emulator (pip) with an empty bucket, gs://bucket; it ignores conditions of a put."""
+    port = free_port()
+    place = ["--host", "127.0.0.1", "--port", str(port), "--default-bucket", "bucket"]
+    with _program(["gcp-storage-emulator", "start", "--quiet", "--in-memory", *place], port):
+        yield {"token": "anon", "project": "p", "endpoint_url": f"http://127.0.0.1:{port}"}
+
+
+@contextmanager
+def _program(command: list[str], port: int) -> Iterator[None]:
+    """A server that answers on a port, and ends afterwards."""
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            with socket.socket() as one:
+                if one.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        yield
+    finally:
+        server.terminate()
+        server.wait()

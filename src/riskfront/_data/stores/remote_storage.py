@@ -155,5 +155,6 @@ _ADVICE = "Check that its address (endpoint), credentials and network are right;
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what a library says."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    """The first line of what a library says; some name only the address that they did not find."""
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    return f"there is no '{said}'" if isinstance(error, FileNotFoundError) and " " not in said else said
