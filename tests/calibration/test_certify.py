@@ -103,6 +103,36 @@ def test_independent_samples_are_not_taken_for_shared() -> None:
         assert not of(draws[0]).shares_examples(of(draws[1]))
 
 
+def test_a_tenth_of_the_planning_examples_among_the_testing_ones_is_found() -> None:
+    """20 of 220: by their continuous costs, although 20 pairs alone might be chance."""
+    rng = np.random.default_rng(11)
+    configs, problem = [{"k": k} for k in range(4)], rf.Problem("error <= 0.2", minimize="cost")
+
+    def part(n: int) -> dict[str, np.ndarray]:
+        return {"error": rng.random((4, n)) < 0.05, "cost": rng.random((4, n))}
+
+    old, new = part(200), part(200)
+    plan = rf.ParetoTesting().plan(rf.LossTable(configs, old), problem)
+    mixed = {name: np.concatenate([new[name], old[name][:, 30:50]], axis=1) for name in new}
+    with pytest.raises(InvalidInputError, match="planning examples too"):
+        rf.certify(plan, rf.LossTable(configs, mixed), problem)
+    assert rf.certify(plan, rf.LossTable(configs, new), problem)
+
+
+def test_costs_of_few_inputs_are_not_taken_for_shared() -> None:
+    """Costs computed from 3,000 lengths are continuous numbers, and independent draws meet in some of them."""
+    lengths = np.random.default_rng(3).random(3000)
+    found = 0
+    for seed in range(100):
+        rng = np.random.default_rng([21, seed])
+        tables = [
+            rf.LossTable([{"k": 1}], {"error": np.zeros((1, n)), "cost": lengths[None, rng.integers(0, 3000, n)]})
+            for n in (200, 220)
+        ]
+        found += tables[0].shares_examples(tables[1])
+    assert found <= 2
+
+
 def test_tables_without_a_common_setting_or_loss_share_nothing_that_can_be_seen() -> None:
     one = rf.LossTable([{"t": 1}], {"error": binary(1, 50, 1)})
     assert not one.shares_examples(rf.LossTable([{"t": 2}], {"error": binary(1, 50, 1)}))

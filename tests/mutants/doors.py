@@ -55,7 +55,7 @@ def copies_count() -> None:
 def compared_as_stored() -> None:
     """Contents are compared as they were stored: in double precision, groups with their types."""
     real = contents.loss_fingerprints
-    everywhere(real, lambda table, rows, losses, groups=(): real(table, rows, losses, groups, "<f8"))
+    everywhere(real, lambda table, rows, losses, groups=(), **more: real(table, rows, losses, groups, "<f8", **more))
     limited = contents.shared_examples
     everywhere(limited, lambda one, other, of=(): limited(one, other))
 

@@ -174,14 +174,52 @@ def test_a_check_knows_the_examples_of_the_certificate(how):
     assert rf.check(certificate, as_new(drawn(1))).says in ("holds", "unclear")
 
 
-def test_equal_losses_are_no_proof_of_equal_examples():
+def priced(seed, n=1000):
+    rng = np.random.default_rng([79, seed])
+    error = rng.random((5, n)) < np.linspace(0.01, 0.05, 5)[:, None]
+    return {"error": error, "cost": np.linspace(1, 0.2, 5)[:, None] * rng.lognormal(-5, 1, (5, n))}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda cost: cost.round(6),
+        lambda cost: cost.round(5),
+        lambda cost: np.array([[float(f"{x:.3g}") for x in row] for row in cost]),
+        lambda cost: np.floor(cost * 1e6) / 1e6,
+    ],
+    ids=["to 6 decimals", "to 5 decimals", "to 3 digits", "cut off"],
+)
+def test_a_check_knows_examples_whose_costs_were_rounded(other):
+    settings, problem = [{"k": k} for k in range(5)], rf.Problem("error <= 0.1", minimize="cost")
+    certificate = rf.calibrate(rf.LossTable(settings, priced(0)), problem)
+    certificate = rf.Certificate.from_dict(json.loads(json.dumps(certificate.to_dict())))
+
+    def as_new(seed):
+        losses = priced(seed)
+        order = np.random.default_rng(2).permutation(1000)
+        return rf.LossTable(settings, {"error": losses["error"][:, order], "cost": other(losses["cost"])[:, order]})
+
+    with pytest.raises(rf.InvalidInputError, match=r"a check needs new examples; about [\d,]+ of these"):
+        rf.check(certificate, as_new(0))
+    assert rf.check(certificate, as_new(1)).says == "holds"
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        lambda rng, n: np.minimum(rng.zipf(1.5, (3, n)), 10**6) / 10**6,
+        lambda rng, n: rng.lognormal(0, 1, (3, n)),
+        lambda rng, n: rng.lognormal(0, 1, (3, n)).round(2),
+        lambda rng, n: 0.000125 * rng.poisson(300, (3, n)),
+    ],
+    ids=["few values", "continuous", "rounded", "tokens"],
+)
+def test_equal_losses_are_no_proof_of_equal_examples(cost):
     """Where outcomes have few values, or crowd, new examples lose what old ones lost."""
     settings, problem = [{"k": k} for k in range(3)], rf.Problem("error <= 0.2", minimize="cost")
     for seed in range(20):
         rng = np.random.default_rng([78, seed])
-        made = [
-            {"error": rng.random((3, n)) < 0.02, "cost": np.minimum(rng.zipf(1.5, (3, n)), 10**6) / 10**6}
-            for n in (400, 300 + 30 * seed)
-        ]
+        made = [{"error": rng.random((3, n)) < 0.02, "cost": cost(rng, n)} for n in (400, 300 + 30 * seed)]
         certificate = rf.calibrate(rf.LossTable(settings, made[0]), problem)
         assert rf.check(certificate, rf.LossTable(settings, made[1])).says == "holds"

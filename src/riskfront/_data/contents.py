@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from riskfront._data.groups import Groups
 from riskfront._data.identity.copies import n_continuous_copies, n_copies
-from riskfront._data.identity.fingerprints import numbers_of, order_free_digest, say_enough
+from riskfront._data.identity.fingerprints import numbers_of, order_free_digest, say_enough, significant_digits
 from riskfront._data.identity.shared import shared
 from riskfront._data.splits import permutation, shuffled_by
 from riskfront._problems.terms import Term
@@ -173,16 +173,25 @@ def some_settings(table: LossTable) -> IntArray:
 
 
 def loss_fingerprints(
-    table: LossTable, rows: IntArray, losses: Sequence[str], groups: Sequence[str] = (), kind: str = "<f4"
+    table: LossTable,
+    rows: IntArray,
+    losses: Sequence[str],
+    groups: Sequence[str] = (),
+    kind: str = "<f4",
+    digits: int | None = None,
 ) -> Array:
     """(n,): example fingerprints of losses in single precision, because one of two copies of a file may have been stored so;
-    and of the names of groups, whether these were stored as texts or as numbers."""
+    and of the names of groups, whether these were stored as texts or as numbers. With ``digits``, of so many significant
+    digits of each loss, because costs may have been rounded."""
     step = max(1, _AT_ONCE // max(1, table.n_examples))
     starts = [(name, start) for name in losses for start in range(0, len(rows), step)]
     values = (table.sequences(Term(name), rows[start : start + step])[0] for name, start in starts)
     coded = (table.group(name) for name in groups)
     named = (np.array([str(level) for level in of.levels], dtype=object)[of.codes] for of in coded)
-    return numbers_of(chain((column.astype(kind) for several in values for column in several), named))
+    columns = (column.astype(kind) for several in values for column in several)
+    if digits is not None:
+        columns = (significant_digits(column, digits) for column in columns)
+    return numbers_of(chain(columns, named))
 
 
 def shared_examples(one: LossTable, other: LossTable, limited: Collection[str] = ()) -> int:
@@ -195,21 +204,31 @@ def shared_examples(one: LossTable, other: LossTable, limited: Collection[str] =
     """
     losses = sorted(set(one.loss_names) & set(other.loss_names))
     groups = sorted(set(one.group_names) & set(other.group_names))
-    found = shared(*_comparable(one, other, losses, groups))
+    found = _shared(one, other, losses, groups)
     only = [name for name in losses if name in limited]
-    return found or (shared(*_comparable(one, other, only, [])) if only else 0)
+    return found or (_shared(one, other, only, []) if only else 0)
 
 
-def _comparable(one: LossTable, other: LossTable, losses: Sequence[str], groups: Sequence[str]) -> tuple[Array, Array]:
-    """The example fingerprints of both, by the settings that both have."""
+def _shared(one: LossTable, other: LossTable, losses: Sequence[str], groups: Sequence[str]) -> int:
+    """The same by some losses and groups, at the settings that both tables have."""
     mine, others = _settings(one), _settings(other)
     common = sorted(mine.keys() & others.keys())
     if not common or not losses:
-        return np.empty(0), np.empty(0)
-    kept = [common[i] for i in np.unique(np.linspace(0, len(common) - 1, _SETTINGS).astype(int))]
-    return (
-        loss_fingerprints(one, np.array([mine[key] for key in kept]), losses, groups),
-        loss_fingerprints(other, np.array([others[key] for key in kept]), losses, groups),
+        return 0
+
+    def rows(most: int) -> tuple[IntArray, IntArray]:
+        kept = [common[i] for i in np.unique(np.linspace(0, len(common) - 1, most).astype(int))]
+        return np.array([mine[key] for key in kept]), np.array([others[key] for key in kept])
+
+    def columns() -> Iterator[Array]:
+        here, there = rows(_FEW)
+        for name in losses:
+            pairs = zip(one.sequences(Term(name), here)[0], other.sequences(Term(name), there)[0], strict=True)
+            yield from (np.concatenate(pair) for pair in pairs)
+
+    here, there = rows(_SETTINGS)
+    return shared(
+        loss_fingerprints(one, here, losses, groups), loss_fingerprints(other, there, losses, groups), columns
     )
 
 

@@ -11,11 +11,12 @@ import numpy as np
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.uses_of_test_set import DataDigests
 from riskfront._data.contents import loss_fingerprints, order_free_digests
-from riskfront._data.identity.shared import fingerprint_sample, seen_before
+from riskfront._data.identity.shared import fingerprint_sample, sample_with_counts, seen_before, seen_before_by_counts
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 
 _SETTINGS = 8  # chosen settings that are looked at: a policy uses one of the first
+_DIGITS = (5, 4, 3, 2)  # significant digits by which examples are known whose costs were rounded
 
 
 def data_digests(table: LossTable, problem: Problem, exact: str) -> DataDigests:
@@ -37,10 +38,7 @@ def fingerprints_of(
 ) -> dict[str, Any]:
     """The same for settings, ``configs``, that are the rows ``rows`` of a table."""
     losses = sorted(set(problem.losses) & set(table.loss_names))
-    found = {
-        _key(config): fingerprint_sample(loss_fingerprints(table, np.array([row]), losses))
-        for config, row in zip(configs, rows, strict=False)
-    }
+    found = {_key(config): _samples(table, row, losses) for config, row in zip(configs, rows, strict=False)}
     return {"losses": losses, "settings": {key: one for key, one in found.items() if one is not None}}
 
 
@@ -50,7 +48,24 @@ def known_examples(certificate: Certificate, table: LossTable, row: int) -> int:
     one: Mapping[str, Any] | None = certificate.example_fingerprints.get("settings", {}).get(_key(certificate.config))
     if one is None or not set(losses) <= set(table.loss_names):
         return 0
-    return seen_before(one, loss_fingerprints(table, np.array([row]), losses))
+    at = np.array([row])
+    if known := seen_before(one, loss_fingerprints(table, at, losses)):
+        return known
+    by_digits = (
+        seen_before_by_counts(sample, loss_fingerprints(table, at, losses, digits=int(digits)))
+        for digits, sample in one["digits"].items()
+    )
+    return next((known for known in by_digits if known), 0)
+
+
+def _samples(table: LossTable, row: int, losses: Sequence[str]) -> dict[str, Any] | None:
+    """A few fingerprints of the examples by all digits of their losses, and by the first ones."""
+    at = np.array([row])
+    exact = fingerprint_sample(loss_fingerprints(table, at, losses))
+    if exact is None:
+        return None
+    by_digits = {str(n): sample_with_counts(loss_fingerprints(table, at, losses, digits=n)) for n in _DIGITS}
+    return {**exact, "digits": by_digits}
 
 
 def _rows(certificate: Certificate, table: LossTable) -> list[int]:

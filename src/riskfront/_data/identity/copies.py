@@ -92,12 +92,24 @@ def n_continuous_copies(fingerprints: Array, columns: Iterable[Array]) -> int:
     n, again = len(fingerprints), first[counts > 1]
     if len(again) < _REPEATED or (counts**2).sum() < _HARMLESS * n:
         return 0
+    return n - len(first) if one_is_continuous(columns, first, again, n) else 0
+
+
+def one_is_continuous(columns: Iterable[Array], first: IntArray, again: IntArray, n: int) -> bool:
+    """Whether the values of one of the columns, (n,) each, tell contents apart and lie on no grid on which n draws could meet.
+
+    Args:
+        columns: what the contents are made of.
+        first: where each content is.
+        again: where each content is that comes again; they must be told apart too.
+        n: draws.
+    """
     for column in columns:
         values = np.asarray(column, dtype=np.float64)
         told_apart = all(len(np.unique(values[some])) >= _TOLD_APART * len(some) for some in (first, again))
         if told_apart and _steps(values[first])[1] >= 2 * np.log2(n) + 4:
-            return n - len(first)
-    return 0
+            return True
+    return False
 
 
 def are_rich(columns: Sequence[Array]) -> bool:

@@ -158,6 +158,15 @@ def numbers_of(columns: Iterable[Array]) -> Array:
     return numbers
 
 
+def significant_digits(values: Array, digits: int) -> Array:
+    """(n,): numbers rounded to so many significant digits, 0.01234 for 0.0123421 and four of them."""
+    numbers = np.asarray(values, dtype=np.float64)
+    plain = np.isfinite(numbers) & (numbers != 0)
+    exponents = np.floor(np.log10(np.abs(np.where(plain, numbers, 1.0))))
+    rounded = np.rint(np.where(plain, numbers, 0.0) * 10.0 ** (digits - 1 - exponents)) * 10.0**exponents
+    return np.where(plain, rounded, numbers).astype(np.float32)
+
+
 def normalised(text: str) -> str:
     """The text as it is compared: compatible characters, lower case, single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
