@@ -80,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         asked = [name for name in given[:1] if name in COMMANDS]
-        status = make_app(asked or COMMANDS)(args=given, standalone_mode=False)
+        needed = () if given[:1] == ["--version"] else asked or COMMANDS
+        status = make_app(needed)(args=given, standalone_mode=False)
     except EvaluationError as error:
         _fail(f"{error.problem} {_advice(error)}")
     except RiskfrontError as error:

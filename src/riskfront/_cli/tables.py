@@ -15,8 +15,6 @@ import riskfront as rf
 from riskfront._calibration.certificates.certificate import NEVER_GUARANTEED
 from riskfront._calibration.certificates.choice import choose as choose_setting
 from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet, recomputing
-from riskfront._cascades.words import rule
-from riskfront._cli.checks import is_policy
 from riskfront._cli.option_groups import grouped
 from riskfront._cli.options import (
     ChooseOption,
@@ -43,7 +41,6 @@ from riskfront._reporting.sentences import frontier_words
 from riskfront._reporting.terminal import make_console, number, show_frame, show_table
 from riskfront._reporting.trial_table import trial_table, trial_words
 from riskfront._support import files
-from riskfront._verification.verify import differences
 from riskfront.errors import InvalidInputError
 from riskfront.methods._registry import BY_NAME
 
@@ -155,6 +152,8 @@ def verify(
     as_json: Json = False,
 ) -> int:
     """Recompute a certificate from the data and say whether it matches."""
+    from riskfront._verification.verify import differences  # and with it tune and all searches
+
     if certificate.is_dir():
         certificate, table = certificate / "certificate.json", table or str(certificate)
     claimed = rf.Certificate.load(certificate, check_digest=False)
@@ -210,6 +209,8 @@ def inspect(
 ) -> int:
     """Show what is in a certificate, a policy or a table."""
     if Path(file).suffix.lower() == ".json":
+        from riskfront._cli.checks import is_policy
+
         if is_policy(Path(file)):
             return _inspect_policy(rf.Policy.load(file), as_json)
         show(rf.Certificate.load(file), as_json)
@@ -225,6 +226,8 @@ def inspect(
 
 def _inspect_policy(policy: rf.Policy, as_json: bool) -> int:
     """What a policy runs, and what it reads of requests and responses."""
+    from riskfront._cascades.words import rule
+
     needs = policy.needs
     if as_json:
         found: dict[str, Any] = {"kind": policy.kind, "models": policy.models, "thresholds": policy.thresholds}
