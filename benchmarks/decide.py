@@ -6,7 +6,7 @@ certified together, by several designs; both without the fallback test. Shown is
 over the cheapest setting that truly keeps the limit; where nothing is certified the full model is used, at cost 1. "False" is
 the share of draws with any false statement at any value of the frontier, which must be at most delta.
 
-    python -m benchmarks.decide --draws 40            # benchmarks/results/decide.md
+    python -m benchmarks.decide --draws 40            # the tables of benchmarks/results/decide.md; 5 minutes of one core
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 import riskfront as rf
 from benchmarks.adaptive_classifier import World, make_world
 from riskfront._calibration import frontier_plan
-from riskfront._calibration.frontier_plan import plan_frontier
+from riskfront._calibration.frontier_plan import in_sequences, plan_paths
 from riskfront._calibration.value_grid import ValueGrid
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.statistics._nested_sequences import reject_along
@@ -97,10 +97,10 @@ def compare(
     """True costs of what is chosen at the shown values, and whether any statement is false; by design."""
     places = [[one.place(v) for one, v in zip(grid.varying, at, strict=True)] for at in shown]
     paths = [drawn.method.plan(drawn.opt, grid.at(at)).rows for at in places]
-    plans = {}
+    plans, planned = {}, plan_paths(drawn.method, drawn.opt, grid, len(drawn.tested_on))
     for name, layers in designs.items():
         with design(layers):
-            plans[name] = plan_frontier(drawn.method, drawn.opt, grid, len(drawn.tested_on)).sequences
+            plans[name] = in_sequences(planned, grid)
     rows = np.unique(np.concatenate([*paths, *(one.settings for plan in plans.values() for one in plan)]))
     test, every = drawn.test(rows), np.arange(len(rows))
     measured = test.means("cost")[:, 0]
@@ -166,9 +166,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=40)
     parser.add_argument("--examples", type=int, nargs="+", default=[1000, 5000])
     parser.add_argument("--limits", type=int, nargs="+", default=[1, 2], help="frontiers of how many limits")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/decide.md"))
+    parser.add_argument("--out", type=Path, help="file to write the tables to")
     options = parser.parse_args()
-    start, world = time.perf_counter(), make_world()
+    start, world = time.process_time(), make_world()
     head = [
         "| examples | design | excess of the cost | points above fixed | false |",
         "| --- | --- | --- | --- | --- |",
@@ -186,8 +186,9 @@ def main() -> None:
         text.append("")
     text.append(f"{options.draws} draws, delta = .1: `python -m benchmarks.decide --draws {options.draws}`")
     text.append("")
-    options.out.write_text("\n".join(text), encoding="utf-8")
-    print(f"{time.perf_counter() - start:.0f} s")
+    if options.out is not None:
+        options.out.write_text("\n".join(text), encoding="utf-8")
+    print(f"{time.process_time() - start:.0f} s of processor time")
 
 
 if __name__ == "__main__":

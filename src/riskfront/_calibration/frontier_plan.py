@@ -36,6 +36,7 @@ _SLACKS = (4.0, 3.5, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5)  # in standard errors: how fa
 _SETTINGS_A_SLACK = 6  # with several objectives
 _COMBINATIONS = 400  # that are planned for one by one
 _LOWEST = -30.0
+_TOTALS = 500  # at which exact p-values are computed where they depend on the total alone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,12 +50,33 @@ class FrontierPlan:
 
 def plan_frontier(planner: Method, opt: LossTable, grid: ValueGrid, n_test: int, seed: int = 0) -> FrontierPlan:
     """Plan on planning examples alone; ``n_test`` is the number of testing examples."""
+    planned = plan_paths(planner, opt, grid, n_test, seed)
+    aim = min([ceil(len(one.values) / _VALUES_A_BET) ** -1.0 for one in grid.varying]) / len(grid.varying)
+    return FrontierPlan(in_sequences(planned, grid), planned.holm_share, aim if planned.paths else 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedPaths:
+    """The settings that are tested at every value of every limit, safest first; none if only the fallback test is used.
+
+    slacks: for each limit and value, (settings,): how far inside the limits a setting is planned to measure, in standard
+    errors. bets: whether a limit is tested by bets.
+    """
+
+    paths: list[list[IntArray]]
+    slacks: list[list[FloatArray]]
+    bets: list[bool]
+    holm_share: float
+
+
+def plan_paths(planner: Method, opt: LossTable, grid: ValueGrid, n_test: int, seed: int = 0) -> PlannedPaths:
+    """Which settings are tested at which values, in which order."""
     if not planner.guaranteed:
         raise _refused(planner)
     if len(grid.varying) == 1:
         plans = [make_plan(planner, opt, grid.alone(0, place), seed) for place in range(len(grid.varying[0].values))]
         if isinstance(plans[0].procedure, Bonferroni):
-            return FrontierPlan([], 1.0, 1.0)
+            return PlannedPaths([], [], [], 1.0)
         if not all(plan.procedure.sequential for plan in plans):
             raise _refused(planner)
         paths, holm_share = [[plan.rows for plan in plans]], min(plan.holm_share for plan in plans)
@@ -71,12 +93,17 @@ def plan_frontier(planner: Method, opt: LossTable, grid: ValueGrid, n_test: int,
         open_ = any(open_thresholds(grid.alone(which, 0)) for which in range(len(grid.varying)))
         holm_share = 0.0 if open_ else float(getattr(planner, "holm_share", 0.0))
     bets = [Evidence.of_planning(grid.alone(which, 0), opt).bets for which in range(len(grid.varying))]
+    return PlannedPaths(paths, slacks, bets, holm_share)
+
+
+def in_sequences(planned: PlannedPaths, grid: ValueGrid) -> list[TestSequence]:
+    """The paths as sequences that share the level."""
     sequences: list[TestSequence] = []
-    for which, of_limit in enumerate(paths):
-        layers = _layers(len(of_limit), bets[which])
-        sequences += _in_layers(of_limit, slacks[which], layers, 1 / len(paths), _offset(grid, which))
-    aim = min([ceil(len(one.values) / _VALUES_A_BET) ** -1.0 for one in grid.varying]) / len(paths)
-    return FrontierPlan(sequences, holm_share, aim)
+    for which, of_limit in enumerate(planned.paths):
+        layers = _layers(len(of_limit), planned.bets[which])
+        weight = 1 / len(planned.paths)
+        sequences += _in_layers(of_limit, planned.slacks[which], layers, weight, _offset(grid, which))
+    return sequences
 
 
 def _offset(grid: ValueGrid, which: int) -> int:
@@ -140,12 +167,39 @@ def _slack(limit: PlannedLimit, scale: float) -> FloatArray:
         spread = np.clip((limit.squares + 1 - alpha) / np.maximum(limit.sums.n, 1e-9), 1e-12, alpha * (1 - alpha))
     score = (alpha - limit.sums.total / np.maximum(limit.sums.n, 1e-9)) * np.sqrt(n / spread)
     if limit.squares is None:
-        found = limit.test.kind.function(limit.sums.total * scale, n, alpha)
-        exact = -special_functions().ndtri(np.clip(found, 1e-250, 1.0))
-        score = np.where(np.isfinite(exact) & (found > 1e-200), exact, score)
+        score = _exact(limit, limit.sums.total * scale, n, score)
     score = np.where(limit.sums.n > 0, score, _LOWEST)
     worst: FloatArray = np.maximum(score.min(axis=1), _LOWEST)
     return worst
+
+
+def _exact(limit: PlannedLimit, totals: FloatArray, n: FloatArray, otherwise: FloatArray) -> FloatArray:
+    """(settings, groups): normal quantiles of exact p-values; ``otherwise`` where these are too small for a number.
+
+    Where all settings have as many examples, a p-value depends on the total alone: some totals are enough, and the others lie
+    between them.
+    """
+    if len(n) > 1 or len(totals) <= _TOTALS:
+        return _quantiles(limit, totals, n, otherwise)
+    found = np.empty(totals.shape)
+    for group in range(totals.shape[1]):
+        mine, score = totals[:, group], otherwise[:, group]
+        at = np.unique(np.quantile(mine, np.linspace(0, 1, _TOTALS)))
+        straight = np.interp(at, *_sorted(mine, score))
+        exact = _quantiles(limit, at[:, None], n[:, group : group + 1], straight[:, None])[:, 0]
+        found[:, group] = np.interp(mine, at, exact)
+    return found
+
+
+def _sorted(at: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    order = np.argsort(at, kind="stable")
+    return at[order], values[order]
+
+
+def _quantiles(limit: PlannedLimit, totals: FloatArray, n: FloatArray, otherwise: FloatArray) -> FloatArray:
+    p_values = limit.test.kind.function(totals, n, limit.test.alpha)
+    exact = -special_functions().ndtri(np.clip(p_values, 1e-250, 1.0))
+    return np.where(np.isfinite(exact) & (p_values > 1e-200), exact, otherwise)
 
 
 def _candidates(opt: LossTable, grid: ValueGrid, slacks: Sequence[Sequence[FloatArray]]) -> IntArray:
