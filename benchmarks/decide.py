@@ -6,7 +6,7 @@ certified together, by several designs; both without the fallback test. Shown is
 over the cheapest setting that truly keeps the limit; where nothing is certified the full model is used, at cost 1. "False" is
 the share of draws with any false statement at any value of the frontier, which must be at most delta.
 
-    python -m benchmarks.decide --draws 40            # the tables of benchmarks/results/decide.md; 5 minutes of one core
+    python -m benchmarks.decide --draws 40            # the tables of benchmarks/results/decide.md; two minutes of one core
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ import numpy as np
 import riskfront as rf
 from benchmarks.adaptive_classifier import World, make_world
 from riskfront._calibration import frontier_plan
-from riskfront._calibration.frontier_plan import in_sequences, plan_paths
+from riskfront._calibration.frontier_plan import PlannedPaths, in_sequences, plan_paths
 from riskfront._calibration.value_grid import ValueGrid
 from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.statistics._binomial import binomial, special_functions
 from riskfront.statistics._nested_sequences import reject_along
 
 DELTA = 0.1
@@ -38,6 +39,12 @@ DESIGNS: dict[str, tuple[tuple[int | None, float], ...]] = {
     "five groups of neighbouring values": ((5, 1.0),),
     "one sequence .5, each value .5": ((1, 0.5), (None, 0.5)),
 }
+#: no method: what planning could bring at most, for one limit
+FIXED, TRUE_FIXED, TRUE = (
+    "fixed beforehand",
+    "fixed beforehand, planned on the true risks",
+    "three layers, planned on the true risks",
+)
 LOSS = "drop_clipped"
 ONE = {LOSS: [round(0.005 * k, 3) for k in range(1, 21)]}
 TWO = {
@@ -68,6 +75,20 @@ class Truth:
     def best(self, values: Sequence[float]) -> float:
         kept = (self.risks <= np.array(values)[:, None] + 1e-12).all(axis=0)
         return float(self.cost[kept].min())
+
+
+def planned_on_truth(grid: ValueGrid, truth: Truth, n_test: int) -> PlannedPaths:
+    """For one limit: at each value the cheapest settings that are truly so many standard errors inside it."""
+    slacks, paths = [], []
+    for value in grid.varying[0].values:
+        p_values = binomial(truth.risks[0] * n_test, n_test, value)
+        slack = -special_functions().ndtri(np.clip(p_values, 1e-250, 1.0))
+        inside = [np.flatnonzero(slack >= least) for least in np.arange(5, 0.4, -0.25)]
+        best = {int(kept[np.argmin(truth.cost[kept])]) for kept in inside if kept.size} | {int(np.argmax(slack))}
+        rows = np.array(sorted(best))
+        paths.append(rows[np.argsort(-slack[rows], kind="stable")])
+        slacks.append(slack)
+    return PlannedPaths([paths], [slacks], [False], 0.0)
 
 
 class Drawn:
@@ -101,7 +122,12 @@ def compare(
     for name, layers in designs.items():
         with design(layers):
             plans[name] = in_sequences(planned, grid)
-    rows = np.unique(np.concatenate([*paths, *(one.settings for plan in plans.values() for one in plan)]))
+    fixed = {FIXED: paths}
+    if len(grid.varying) == 1:
+        ideal = planned_on_truth(grid, truth, len(drawn.tested_on))
+        plans[TRUE], fixed[TRUE_FIXED] = in_sequences(ideal, grid), [ideal.paths[0][at[0]] for at in places]
+    along = [path for of in fixed.values() for path in of]
+    rows = np.unique(np.concatenate([*along, *(one.settings for plan in plans.values() for one in plan)]))
     test, every = drawn.test(rows), np.arange(len(rows))
     measured = test.means("cost")[:, 0]
 
@@ -109,13 +135,14 @@ def compare(
         held = np.flatnonzero(kept)
         return 1.0 if not held.size else float(truth.cost[rows[held[np.argmin(measured[held])]]])
 
-    costs, false = {"fixed beforehand": list[float]()}, dict[str, bool]()
-    for at, path in zip(places, paths, strict=True):
-        mine = np.searchsorted(rows, path)
-        passed = np.logical_and.accumulate(Evidence(grid.at(at), test).p_values(mine).max(axis=1) <= DELTA)
-        kept = np.zeros(len(rows), dtype=bool)
-        kept[mine[passed]] = True
-        costs["fixed beforehand"].append(cost_of(kept))
+    def certified_along(path: np.ndarray, at: list[int]) -> np.ndarray:
+        mine, kept = np.searchsorted(rows, path), np.zeros(len(rows), dtype=bool)
+        kept[mine[np.logical_and.accumulate(Evidence(grid.at(at), test).p_values(mine).max(axis=1) <= DELTA)]] = True
+        return kept
+
+    costs, false = dict[str, list[float]](), dict[str, bool]()
+    for name, of in fixed.items():
+        costs[name] = [cost_of(certified_along(path, at)) for path, at in zip(of, places, strict=True)]
     at_values = [(which, place) for which, one in enumerate(grid.varying) for place in range(len(one.values))]
     p_values = np.stack([Evidence(grid.alone(*at), test).p_values(every).max(axis=1) for at in at_values])
     broken = np.stack(
@@ -139,7 +166,7 @@ def run(
     limits = [f"{LOSS} <= 0.05", f"{LOSS} <= 0.15 per label"][: len(values)]
     grid = ValueGrid.of(rf.Problem(limits, minimize="cost", delta=DELTA), values)
     truth, rng = Truth(world, len(values)), np.random.default_rng(n)
-    names = ["fixed beforehand", *DESIGNS]
+    names = [FIXED, *DESIGNS, *([TRUE_FIXED, TRUE] if len(values) == 1 else [])]
     costs, false = {name: list[list[float]]() for name in names}, dict.fromkeys(names, 0)
     for _ in range(draws):
         found, wrong = compare(grid, DESIGNS, shown, Drawn(world, rng, n), truth)
@@ -151,7 +178,9 @@ def run(
     lines = []
     for name in names:
         more = excess[name] - excess[names[0]]
-        above, wrong_share = ("", "") if name == names[0] else (_listed(more), f"{false[name] / draws:.3f}")
+        above, wrong_share = _listed(more), f"{false[name] / draws:.3f}"
+        if name in (FIXED, TRUE_FIXED):  # not a frontier
+            above, wrong_share = "" if name == FIXED else above, ""
         lines.append(f"| {n:,} | {name} | {_listed(excess[name])} | {above} | {wrong_share} |")
         print(lines[-1], flush=True)
     return lines

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 import riskfront as rf
-from riskfront._calibration.frontier_plan import plan_frontier
+from riskfront._calibration import frontier_plan
+from riskfront._calibration.frontier_plan import plan_frontier, plan_paths
 from riskfront._calibration.value_grid import ValueGrid
 from riskfront.statistics._nested_sequences import TestSequence, reject_along
 from riskfront.testing._rates import too_many
@@ -198,3 +199,16 @@ def test_command_and_page(tmp_path, monkeypatch) -> None:
     assert len(json.loads(riskfront("frontier", *common, "--json").stdout)) == 3
     riskfront("calibrate", *common, "--report", "page.html")
     assert "you may choose the limit after looking" in (tmp_path / "page.html").read_text()
+
+
+def test_slacks_from_some_totals_are_those_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = world(n=400, m=600)
+    grid, planner = ValueGrid.of(BOTH, GRID), rf.ParetoTesting()
+    some = plan_paths(planner, table, grid, 1600)
+    monkeypatch.setattr(frontier_plan, "_TOTALS", 10_000)
+    every = plan_paths(planner, table, grid, 1600)
+    for ours, exact in zip(map(np.array, some.slacks), map(np.array, every.slacks), strict=True):
+        decisive = np.abs(exact) < 7  # beyond, p-values are too near to 0 or 1, and a test passes or fails in any order
+        assert decisive.sum() > 200
+        assert np.abs(ours - exact)[decisive].max() < 0.02
+        assert (np.abs(ours) >= 6.9)[~decisive].all()
