@@ -127,6 +127,91 @@ def test_logs_that_openai_evals_wrote():
     assert runs.examples["example"].tolist() == ["quiz.dev.0", "quiz.dev.1", "quiz.dev.2"]
 
 
+@pytest.mark.parametrize("version", ["1", "301"])
+def test_logs_that_two_versions_of_openai_evals_wrote(version):
+    """One eval grades by a match, the other by a match and by metrics, of one answer each."""
+    folder = WRITTEN / f"openai_evals_{version}"
+    with pytest.raises(
+        rf.InvalidInputError, match=r"'sums-f1.dev.v0'; it has correct, accuracy, f1_score, and none was named"
+    ):
+        rf.read_runs(folder, "openai-evals")
+    runs = rf.read_runs(folder, "openai-evals", score="sums-f1.dev.v0=f1_score, correct")
+    assert runs.n_examples == 8
+    assert "samples" not in runs.values
+    for file in folder.glob("*.jsonl"):
+        reported = json.loads(file.read_text().splitlines()[1])["final_report"]
+        metric, model = ("f1_score", file.stem[8:]) if file.stem.startswith("sums-f1") else ("accuracy", file.stem[5:])
+        rows = runs.examples["task"] == f"{file.stem.rpartition('_')[0]}.dev.v0"
+        assert runs.value("score")[runs.row(f"adder/{model}")][rows].mean() == pytest.approx(reported[metric])
+    assert runs.examples["prompt"].str.contains("17 + 25 =", regex=False).sum() == 2
+    assert (runs.value("response_chars") >= 1).all()
+    if version == "301":
+        assert set(runs.value("input_tokens").ravel()) == {4}
+
+
+@pytest.mark.parametrize("folder", ["helm", "helm_054"])
+def test_logs_that_two_versions_of_helm_wrote(folder):
+    """What describes a run is no score; prompts and answers stand in another file than the grades."""
+    with pytest.raises(rf.InvalidInputError, match="it has exact_match, ") as refused:
+        rf.read_runs(WRITTEN / folder)
+    assert not any(name in str(refused.value) for name in ("num_", "training_co2_cost", "batch_size", "finish_reason"))
+    runs = rf.read_runs(WRITTEN / folder, score="exact_match")
+    assert runs.n_examples == 6
+    assert runs.value("score")[runs.row("simple/model1")].tolist() == [0] * 6
+    asked = runs.examples["prompt"].str.extract(r"Is (\d+) even or odd\?\nA. Even\nB. Odd\nAnswer:$")[0].astype(int)
+    right = [float(number <= 60 or number % 2 == 0) for number in asked]
+    assert runs.value("score")[runs.row("simple/parity")].tolist() == right
+    assert "logprob" not in runs.values  # this client gives none, and HELM logs 0
+    assert runs.value("response_chars")[runs.row("simple/parity")].tolist() == [1] * 6
+    assert "latency" in runs.values
+
+
+def test_the_log_probability_of_helm_is_a_sum_over_tokens(tmp_path):
+    """A served response gives the mean over its tokens; a threshold on the sum would mean something else there."""
+    folder = MAKERS["helm"](tmp_path)
+    for file in folder.rglob("per_instance_stats.json"):
+        found = json.loads(file.read_text())
+        for instance in found:
+            instance["stats"] += [
+                {"name": {"name": name}, "count": 1, "sum": value, "mean": value}
+                for name, value in (("logprob", -3.0), ("num_perplexity_tokens", 6))
+            ]
+        file.write_text(json.dumps(found))
+    np.testing.assert_allclose(rf.read_runs(folder, score="exact_match").value("logprob"), -0.5)
+
+
+def test_a_sample_of_every_eval_ever_has_a_line_for_each_metric(tmp_path):
+    """The converter of HELM writes them; they are grades of one answer, and never averaged."""
+    folder = MAKERS["every-eval-ever"](tmp_path)
+    for file in folder.glob("*.jsonl"):
+        edit(
+            file,
+            lambda rows: [
+                row.update(
+                    evaluation_id="run 1",
+                    output={"raw": ["x"]},
+                    performance={"latency_ms": None, "generation_time_ms": 1500.0},
+                )
+                for row in rows
+            ],
+        )
+        edit(
+            file,
+            lambda rows: rows.extend(
+                [{**row, "evaluation_result_id": "run 1#f1:test", "evaluation": {"score": 0.25}} for row in rows]
+            ),
+        )
+        edit(file, lambda rows: [row.setdefault("evaluation_result_id", "run 1#exact_match:test") for row in rows])
+    with pytest.raises(rf.InvalidInputError, match="it has exact_match:test, f1:test, and none was named"):
+        rf.read_runs(folder)
+    runs = rf.read_runs(folder, score="exact_match:test")
+    for model, scores in SCORES.items():
+        np.testing.assert_allclose(runs.value("score")[runs.row(model)], scores)
+    assert "samples" not in runs.values
+    np.testing.assert_allclose(runs.value("latency"), 1.5)
+    np.testing.assert_allclose(rf.read_runs(folder, score="f1:test").value("score"), 0.25)
+
+
 def test_epochs_are_averaged_to_one_row(tmp_path):
     log = inspect_log("m", [1.0, 0.0], epochs=3)
     log["samples"][0]["scores"]["match"]["value"] = "I"

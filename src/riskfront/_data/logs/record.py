@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -74,6 +74,27 @@ class Importer(Protocol):
 
     def records(self, path: Path) -> Iterator[Record]:
         """What one of its files holds."""
+
+
+def joined(records: Iterable[Record]) -> list[Record]:
+    """The answers to one example, of records that hold some of the grades of an answer each.
+
+    Records with different metrics grade one answer; a metric that comes again grades the next answer.
+    """
+    answers: list[Record] = []
+    for record in records:
+        place = next((k for k, other in enumerate(answers) if not other.scores.keys() & record.scores.keys()), None)
+        if place is None:
+            answers.append(record)
+        else:
+            first = answers[place]
+            answers[place] = replace(
+                first,
+                scores={**first.scores, **record.scores},
+                answer=record.answer if first.answer is None else first.answer,
+                failed=first.failed or record.failed,
+            )
+    return answers
 
 
 def as_score(value: Any, name: str, where: str) -> float | Unusable:

@@ -1,4 +1,4 @@
-"""HELM: a folder a run with ``run_spec.json`` and ``per_instance_stats.json``."""
+"""HELM: a folder a run with ``run_spec.json``, ``per_instance_stats.json`` and ``scenario_state.json``."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from riskfront._data.logs.record import Record, Unusable, as_score, measures_of
-from riskfront._data.logs.tools.json_files import below, field, list_of, must_be_object, read_json
+from riskfront._data.logs.responses import about_prompt
+from riskfront._data.logs.tools.json_files import below, field, list_of, must_be_object, object_of, read_json
 from riskfront.errors import InvalidInputError
 
 TOOL = "HELM"
+_OF_A_STATE = ("instance", "request", "result")
 #: statistics that say what an answer took, and not how good it is
 _TOOK = {
     "inference_runtime": "latency",
     "num_prompt_tokens": "input_tokens",
     "num_completion_tokens": "output_tokens",
     "num_output_tokens": "output_tokens",
-    "logprob": "logprob",
 }
+#: the sum of the log-probabilities of an answer's tokens, and how many there are
+_LOGPROB, _TOKENS = "logprob", "num_perplexity_tokens"
+#: statistics that describe the run, and grade no answer
+_DESCRIBES = ("num_", "training_", "batch_size", "finish_reason_", "prompt_truncated", "max_prob", "inference_")
 
 
 def files(path: Path) -> list[Path]:
@@ -33,22 +38,76 @@ def records(path: Path) -> Iterator[Record]:
     adapter = field(spec, "adapter_spec", f"'{specification}'", TOOL)
     setting = {"model": str(field(adapter, "model", f"'{specification}'", TOOL))}
     of_task = {name: adapter[name] for name in ("method", "max_train_instances") if adapter.get(name) is not None}
-    for number, instance in enumerate(list_of(read_json(path), f"'{path}'", "the file"), start=1):
-        where = f"'{path}', instance {number}"
-        changed = must_be_object(instance, where).get("perturbation")
-        stats = list_of(field(instance, "stats", where, TOOL), where, "the field 'stats'")
-        means = {_name(stat, where): _mean(stat, where) for stat in stats}
+    asked = _requests(path.with_name("scenario_state.json"))
+    read = [
+        _means(i, f"'{path}', instance {k}") for k, i in enumerate(list_of(read_json(path), f"'{path}'", "the file"), 1)
+    ]
+    # models that give no log-probabilities are logged with 0 for all
+    sure = any(isinstance(total := means.get(_LOGPROB), float) and total < 0 for _, _, means in read)
+    for instance, where, means in read:
+        name, trial = str(field(instance, "instance_id", where, TOOL)), instance.get("train_trial_index", 0)
+        prompt, text, failed = asked.get((name, trial), (None, None, False))
         yield Record(
             setting,
             _task(str(field(spec, "name", f"'{specification}'", TOOL))),
-            str(field(instance, "instance_id", where, TOOL)),
-            {name: value for name, value in means.items() if name not in _TOOK},
-            measures_of(**{_TOOK[name]: value for name, value in means.items() if name in _TOOK}),
-            repeat=instance.get("train_trial_index", 0),
+            name,
+            {key: value for key, value in means.items() if key != _LOGPROB and not key.startswith(_DESCRIBES)},
+            measures_of(
+                **{_TOOK[key]: value for key, value in means.items() if key in _TOOK},
+                logprob=_mean_logprob(means) if sure else None,
+            ),
+            repeat=trial,
+            answer=text,
+            text=text,
+            about=about_prompt(prompt),
             where=where,
+            failed=failed,
             of_task=of_task,
-            left_out="changed copies of examples (perturbations)" if changed else None,
+            left_out="changed copies of examples (perturbations)" if instance.get("perturbation") else None,
         )
+
+
+def _means(instance: Any, where: str) -> tuple[Mapping[str, Any], str, dict[str, float | Unusable]]:
+    """An instance, where it stands, and the mean of each of its statistics."""
+    found = must_be_object(instance, where)
+    stats = list_of(field(found, "stats", where, TOOL), where, "the field 'stats'")
+    return found, where, {_name(stat, where): _mean(stat, where) for stat in stats}
+
+
+def _requests(path: Path) -> dict[tuple[str, Any], tuple[str | None, str | None, bool]]:
+    """(instance, trial) -> the prompt, the answer, and whether the call failed; of instances that were asked once."""
+    if not path.exists():
+        return {}
+    found: dict[tuple[str, Any], tuple[str | None, str | None, bool]] = {}
+    twice = set()
+    for number, state in enumerate(
+        list_of(read_json(path).get("request_states", []), f"'{path}'", "its states"), start=1
+    ):
+        where = f"'{path}', request {number}"
+        instance, request, result = (object_of(must_be_object(state, where), key, where) for key in _OF_A_STATE)
+        if instance.get("perturbation"):
+            continue
+        key = (str(instance.get("id")), state.get("train_trial_index", 0))
+        if key in found:  # one request for each choice: which of the texts is the answer is not said
+            twice.add(key)
+        completions = result.get("completions")
+        first = completions[0] if isinstance(completions, list) and len(completions) == 1 else None
+        text = first.get("text") if isinstance(first, Mapping) else None
+        prompt = request.get("prompt")
+        found[key] = (
+            prompt if isinstance(prompt, str) else None,
+            text if isinstance(text, str) else None,
+            result.get("success") is False,
+        )
+    return {key: value for key, value in found.items() if key not in twice}
+
+
+def _mean_logprob(means: Mapping[str, Any]) -> float | None:
+    """HELM logs the sum over the tokens of an answer; a served response gives the mean."""
+    total, tokens = means.get(_LOGPROB), means.get(_TOKENS)
+    if not isinstance(total, float) or not isinstance(tokens, float) or not tokens > 0:
+        return None
+    return total / tokens
 
 
 def _name(stat: Mapping[str, Any], where: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from riskfront._data.logs.record import Record, as_score
-from riskfront._data.logs.tools.json_files import below, field, must_be_object, read_lines
+from riskfront._data.logs.record import Record, as_score, joined, measures_of
+from riskfront._data.logs.responses import about_prompt
+from riskfront._data.logs.tools.json_files import below, field, must_be_object, object_of, read_lines
 from riskfront.errors import InvalidInputError
 
 TOOL = "OpenAI evals"
@@ -19,21 +21,53 @@ def files(path: Path) -> list[Path]:
 
 
 def records(path: Path) -> Iterator[Record]:
+    """One record an answer. An eval may grade one answer by several events: a match and metrics."""
     spec: dict[str, Any] | None = None
-    graded: set[str] = set()
+    graded: dict[str, list[Record]] = {}
     begun: dict[str, Record] = {}
+    calls: dict[str, list[Mapping[str, Any]]] = {}
     for where, line in read_lines(path):
         if "spec" in line:
             spec = dict(must_be_object(line["spec"], where, "the field 'spec'"))
         elif line.get("type") in ("match", "metrics"):
             record = _record(spec, line, where)
-            graded.add(record.example)
-            yield record
+            graded.setdefault(record.example, []).append(record)
         elif spec is not None and isinstance(line.get("sample_id"), str):
             failed = line.get("type") == "error"
             known = begun.get(line["sample_id"])
             begun[line["sample_id"]] = _begun(spec, line, where, failed or (known is not None and known.failed))
+            if line.get("type") == "sampling":
+                calls.setdefault(line["sample_id"], []).append(object_of(line, "data", where))
+    for name, found in graded.items():
+        answers = joined(found)
+        sampled = calls.get(name, [])
+        yield from answers if len(answers) != 1 or len(sampled) != 1 else [_with_call(answers[0], sampled[0])]
     yield from (record for name, record in begun.items() if name not in graded)
+
+
+def _with_call(record: Record, call: Mapping[str, Any]) -> Record:
+    """An answer with what was logged of the only call that it took: the prompt, the text and the tokens."""
+    usage, sampled = call.get("usage"), call.get("sampled")
+    took = usage if isinstance(usage, Mapping) else {}
+    only = sampled[0] if isinstance(sampled, list) and len(sampled) == 1 else sampled
+    return replace(
+        record,
+        text=only if isinstance(only, str) else None,
+        about=about_prompt(_prompt(call.get("prompt"))),
+        measures=measures_of(
+            tokens=took.get("total_tokens"),
+            input_tokens=took.get("prompt_tokens"),
+            output_tokens=took.get("completion_tokens"),
+        ),
+    )
+
+
+def _prompt(prompt: Any) -> str | None:
+    """The text of a prompt: the messages of a chat one after the other."""
+    if not isinstance(prompt, list):
+        return prompt if isinstance(prompt, str) else None
+    texts = [message.get("content") for message in prompt if isinstance(message, Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str)) or None
 
 
 def _record(spec: dict[str, Any] | None, line: Mapping[str, Any], where: str) -> Record:
