@@ -118,6 +118,16 @@ MUTANTS = [
     Mutant(
         "clusters: rows of a day counted singly", "clusters: rows of one day are alike", rows_of_a_day_counted_singly
     ),
+    Mutant(
+        "intervals: rows of a day counted singly",
+        "intervals: values of one day are close",
+        rows_of_a_day_counted_singly,
+    ),
+    Mutant(
+        "many labels: rows of a day counted singly",
+        "many labels: rows of one day are alike",
+        rows_of_a_day_counted_singly,
+    ),
     Mutant("costs: bounds seen in the data", "costs: rare large amounts", bounds_seen_in_the_data),
     Mutant(
         "classifier: planned thresholds tested on the planning examples",

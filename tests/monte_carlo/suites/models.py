@@ -174,6 +174,27 @@ def rows_of_one_day(trial: int, days: int = 60, rows: int = 5) -> bool:
     return bool(_fitted(model, X, np.where(wrong, 0, 1), clusters=np.repeat(np.arange(days), rows)).certificate_)
 
 
+def interval_days(trial: int, days: int = 40, rows: int = 20) -> bool:
+    """Values are even between 0 and 1, and those of a day lie close together: a widening covers a share as large as itself."""
+    rng = np.random.default_rng([51, trial])
+    day = np.repeat(np.arange(days), rows)
+    model = rf.RiskControlledIntervals(Zero(), limits="coverage >= 0.8", delta=DELTA)
+    values = (rng.random(days)[day] + 0.01 * rng.random(days * rows)) % 1
+    found = _fitted(model, rng.random((days * rows, 2)), values, clusters=day)
+    return found.config_ is not None and found.config_["widening"] < 0.8 - 1e-8
+
+
+def label_days(trial: int, days: int = 60, rows: int = 20) -> bool:
+    """Scores are even between 0 and 1; rows of a day have the same label and scores that lie close together. No threshold may
+    be above .2."""
+    rng = np.random.default_rng([52, trial])
+    day = np.repeat(np.arange(days), rows)
+    X = (rng.random((days, 2))[day] + 0.05 * rng.random((days * rows, 2))) % 1
+    y = np.eye(2, dtype=int)[rng.integers(0, 2, days)][day]
+    found = _fitted(rf.RiskControlledMultiLabel(Labels(), limits="recall >= 0.8", delta=DELTA), X, y, clusters=day)
+    return found.config_ is not None and found.config_["threshold"] > 0.2 + 1e-6
+
+
 def rare_large_amounts(trial: int, n: int = 200) -> bool:
     """Half of the answers are false alarms that cost their amount: 1, and once in 500 a hundred. The mean cost is .599, and at
     most .57 is allowed; two thirds of the samples see no large amount."""
@@ -287,6 +308,8 @@ SUITES = [
     Suite("many labels: scores even between 0 and 1", one_by_one(many_labels), 300),
     Suite("many labels: a threshold for each", one_by_one(a_threshold_for_each_label), 60),
     Suite("clusters: rows of one day are alike", one_by_one(rows_of_one_day), 300),
+    Suite("intervals: values of one day are close", one_by_one(interval_days), 200),
+    Suite("many labels: rows of one day are alike", one_by_one(label_days), 150),
     Suite("costs: rare large amounts", one_by_one(rare_large_amounts), 60),
     Suite("classifier: thresholds that planning examples chose", one_by_one(planned_thresholds), 400),
     Suite("estimator: the setting in use", one_by_one(estimator), 200),
