@@ -35,7 +35,6 @@ def main(picture: Path = Path("precision_and_recall.png")) -> dict[str, Any]:
         model,
         limits=[f"recall >= {RECALL}", f"precision >= {PRECISION}"],
         minimize=["false_positive"],
-        abstain_thresholds=[0],
     )
     safe.fit(x[calibration], odd[calibration])
     print(safe.certificate_.verdict())

@@ -52,7 +52,7 @@ def test_parse() -> None:
     both = rf.Limit("error", at_most=0.02, per="label", given="answered")
     assert rf.Limit.parse("error <= 0.02 per label given answered") == both
     assert rf.Limit.parse("q0.95(latency) <= 300") == rf.Limit("latency", at_most=300.0, quantile=0.95)
-    for text in ("error", "error == 0.05", "error <= x", "<= 0.05", "error <= 0.05 for label"):
+    for text in ("error", "error <= x", "<= 0.05", "error <= 0.05 for label"):
         with pytest.raises(InvalidInputError, match=r"must read like"):
             rf.Limit.parse(text)
 
@@ -151,6 +151,17 @@ def test_everyday_spelling() -> None:
     assert rf.Problem("bread and butter <= 0.1", minimize="cost").limits[0].loss == "bread and butter"
     with pytest.raises(InvalidInputError, match="Give them as a list"):
         rf.Limit.parse("error <= 0.1 and recall >= 0.9")
+
+
+def test_equalities_and_alternatives_are_explained() -> None:
+    with pytest.raises(InvalidInputError, match=r"Write 'accuracy <= 90 %' or 'accuracy >= 90 %'"):
+        rf.Problem("accuracy = 90 %", minimize="cost")
+    with pytest.raises(InvalidInputError, match=r"a bound from one side; got 'error == 0\.05'"):
+        rf.Limit.parse("error == 0.05")
+    with pytest.raises(InvalidInputError, match=r"must hold all together.*delta / 2 each"):
+        rf.Problem("error <= 0.05 or recall >= 0.9", minimize="cost")
+    # "or" inside a name joins nothing
+    assert rf.Problem("right or wrong <= 0.1", minimize="cost").limits[0].loss == "right or wrong"
 
 
 def test_what_cannot_be_meant_is_said() -> None:

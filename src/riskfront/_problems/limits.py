@@ -154,6 +154,7 @@ class Limit:
         and weights."""
         if len(split_limits(text)) > 1:
             raise InvalidInputError(f"a limit must be one limit; got {text!r}, which is several. Give them as a list.")
+        _refuse_what_is_no_bound(text)
         match = _LIMIT.match(text)
         try:
             if match is None:
@@ -274,6 +275,20 @@ def split_limits(text: str) -> list[str]:
     """The limits that a text joins by "and"; the text itself where it is one limit."""
     parts = re.split(r"\s+(?:and|AND|&)\s+", text)
     return parts if len(parts) > 1 and all(_LIMIT.match(part) for part in parts) else [text]
+
+
+def _refuse_what_is_no_bound(text: str) -> None:
+    """An error for "accuracy = 0.9" and for limits joined by "or"."""
+    equal = re.match(r"^\s*(?P<loss>[^<>=≤≥]+?)\s*==?\s*(?P<value>[^<>=≤≥]+?)\s*$", text)
+    if equal is not None:
+        low, high = (f"'{equal['loss']} {sign} {equal['value']}'" for sign in ("<=", ">="))
+        raise InvalidInputError(f"a limit must be a bound from one side; got {text!r}. Write {low} or {high}.")
+    parts = re.split(r"\s+(?:or|OR|\|)\s+", text)
+    if len(parts) > 1 and all(_LIMIT.match(part) for part in parts):
+        raise InvalidInputError(
+            f"limits must hold all together; got {text!r}. Calibrate with each of them alone, delta / {len(parts)} each, "
+            "and choose between the results."
+        )
 
 
 def _loss_and_reference(name: str, reference: str | None) -> tuple[str, str | None]:
