@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, precision_score, recall_score
 
 import riskfront as rf
+from riskfront.errors import InvalidInputError
 
 X, Y = make_classification(6000, n_informative=5, n_clusters_per_class=1, class_sep=0.6, weights=[0.7], random_state=0)
 MODEL = LogisticRegression().fit(X[:1000], Y[:1000])
@@ -38,3 +39,10 @@ def test_three_classes_have_no_precision() -> None:
     model = LogisticRegression().fit(X[:1000], y[:1000])
     with pytest.raises(rf.InvalidInputError, match="there is no loss 'true_positive'"):
         rf.RiskControlledClassifier(model, limits="precision >= 0.8").fit(X[1000:], y[1000:])
+
+
+def test_an_unknown_word_is_named_before_its_number_is_judged() -> None:
+    with pytest.raises(InvalidInputError, match="there is no loss 'mae'"):
+        rf.RiskControlledClassifier(MODEL, limits="mae <= 3").fit(X[1000:2000], Y[1000:2000])
+    with pytest.raises(InvalidInputError, match="Did you mean 5 %"):
+        rf.RiskControlledClassifier(MODEL, limits="error <= 5").fit(X[1000:2000], Y[1000:2000])

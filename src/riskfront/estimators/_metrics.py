@@ -14,7 +14,7 @@ from riskfront._problems.limits import Limit, split_limits
 from riskfront._problems.objectives import Objective
 from riskfront._problems.problem import Problem
 from riskfront.errors import InvalidInputError
-from riskfront.estimators._decision_thresholds import TWO_CLASSES
+from riskfront.estimators._decision_thresholds import COMMON, TWO_CLASSES
 from riskfront.estimators._known_order import known_order
 
 #: word -> outcome and condition whose mean it is. F1 is a ratio of means and has none
@@ -120,7 +120,9 @@ def _limit(limit: Limit) -> Limit:
 def _check_share(limit: Limit) -> None:
     """All outcomes of a classifier are shares."""
     other_kinds = (limit.drop_from, limit.quantile, limit.worst)
-    if limit.loss in ("cost", "amount") or any(one is not None for one in other_kinds) or 0 <= limit.value <= 1:
+    if limit.loss not in (*COMMON, *TWO_CLASSES):  # a cost, or an unknown word, which the table refuses by name
+        return
+    if any(one is not None for one in other_kinds) or 0 <= limit.value <= 1:
         return
     raise InvalidInputError(
         f"a limit on '{limit.name}' must lie between 0 and 1, or be a percentage; got {limit.value:g}."
