@@ -53,7 +53,7 @@ def known_examples(certificate: Certificate, table: LossTable, row: int) -> int:
         return known
     by_digits = (
         seen_before_by_counts(sample, loss_fingerprints(table, at, losses, digits=int(digits)))
-        for digits, sample in one["digits"].items()
+        for digits, sample in one.get("digits", {}).items()  # certificates of before have none
     )
     return next((known for known in by_digits if known), 0)
 
