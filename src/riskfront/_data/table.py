@@ -127,7 +127,7 @@ class LossTable(SummedLosses):
         self._origin = object()  # the examples of tables with one origin correspond
         self._in_content_order = False
         self._clusters: str | None = None
-        self._examples_compared = False
+        self.examples_compared = False  # copies were looked for among the examples themselves, such as texts
         self._intake: Intake | None = None
         self._failures: Mapping[str, float] = {}
         self._unbounded: frozenset[str] = frozenset()
@@ -139,7 +139,7 @@ class LossTable(SummedLosses):
         part._hold(self._configs, sample, self._ranges, self._bounds)
         part._shared, part._origin, part._clusters = self._shared, self._origin, self._clusters
         part._failures, part._unbounded = self._failures, self._unbounded
-        part._examples_compared = self._examples_compared
+        part.examples_compared = self.examples_compared
         return part
 
     @property
@@ -177,7 +177,7 @@ class LossTable(SummedLosses):
     def with_compared_examples(self) -> LossTable:
         """The same table, where copies were looked for among the examples themselves, which tell more than their losses."""
         table = copy(self)
-        table._examples_compared = True
+        table.examples_compared = True
         return table
 
     def with_intake(self, intake: Intake) -> LossTable:
@@ -374,11 +374,6 @@ class LossTable(SummedLosses):
     def repeated(self) -> int:
         """How many examples are repetitions of others, by position."""
         return 0 if self._sample.examples is None else self.n_examples - len(np.unique(self._sample.examples))
-
-    @property
-    def examples_compared(self) -> bool:
-        """Whether copies were looked for among the examples themselves, such as texts, and not among their losses."""
-        return self._examples_compared
 
     @property
     def in_own_order(self) -> bool:
