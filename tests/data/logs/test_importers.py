@@ -365,6 +365,8 @@ SAMPLES = "small/samples_quiz_2026-01-01T00-00-00.0.jsonl"
         ("promptfoo", lambda d: (d / "results.json").write_text('{"results": {"version": 1, "namedScores": 0}}'), "version 2 or 3; got 1"),
         ("every-eval-ever", lambda d: edit(d / "small.jsonl", lambda r: r[1].update(schema_version="1.0.0")), r"line 2: schema version must be 0\.x"),
         ("every-eval-ever", lambda d: edit(d / "small.jsonl", lambda r: r[2].pop("model_id")), "line 3: there is no field 'model_id'"),
+        ("helm", lambda d: (d / "quiz:model=small" / "scenario_state.json").write_text("[3]"), "scenario_state.json': it must be a JSON object; got a list"),
+        ("helm", lambda d: (d / "quiz:model=small" / "scenario_state.json").write_text('{"request_states": [3]}'), "request 1: it must be a JSON object; got the number 3"),
         ("helm", lambda d: (d / "quiz:model=small" / "run_spec.json").unlink(), "run_spec.json must stand beside it"),
         ("openai-evals", lambda d: edit(d / "small.jsonl", lambda r: r.pop(0)), "line 2: the specification of the run must come first"),
         ("routerbench", lambda d: pd.DataFrame({"x": [1]}).to_parquet(d / "bench.parquet"), "must have a column 'sample_id'"),

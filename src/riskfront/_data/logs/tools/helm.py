@@ -46,7 +46,7 @@ def records(path: Path) -> Iterator[Record]:
     sure = any(isinstance(total := means.get(_LOGPROB), float) and total < 0 for _, _, means in read)
     for instance, where, means in read:
         name, trial = str(field(instance, "instance_id", where, TOOL)), instance.get("train_trial_index", 0)
-        prompt, text, failed = asked.get((name, trial), (None, None, False))
+        prompt, text, failed = asked.get((name, str(trial)), (None, None, False))
         yield Record(
             setting,
             _task(str(field(spec, "name", f"'{specification}'", TOOL))),
@@ -74,20 +74,19 @@ def _means(instance: Any, where: str) -> tuple[Mapping[str, Any], str, dict[str,
     return found, where, {_name(stat, where): _mean(stat, where) for stat in stats}
 
 
-def _requests(path: Path) -> dict[tuple[str, Any], tuple[str | None, str | None, bool]]:
+def _requests(path: Path) -> dict[tuple[str, str], tuple[str | None, str | None, bool]]:
     """(instance, trial) -> the prompt, the answer, and whether the call failed; of instances that were asked once."""
     if not path.exists():
         return {}
-    found: dict[tuple[str, Any], tuple[str | None, str | None, bool]] = {}
+    found: dict[tuple[str, str], tuple[str | None, str | None, bool]] = {}
     twice = set()
-    for number, state in enumerate(
-        list_of(read_json(path).get("request_states", []), f"'{path}'", "its states"), start=1
-    ):
+    states = must_be_object(read_json(path), f"'{path}'").get("request_states", [])
+    for number, state in enumerate(list_of(states, f"'{path}'", "the field 'request_states'"), start=1):
         where = f"'{path}', request {number}"
         instance, request, result = (object_of(must_be_object(state, where), key, where) for key in _OF_A_STATE)
         if instance.get("perturbation"):
             continue
-        key = (str(instance.get("id")), state.get("train_trial_index", 0))
+        key = (str(instance.get("id")), str(state.get("train_trial_index", 0)))
         if key in found:  # one request for each choice: which of the texts is the answer is not said
             twice.add(key)
         completions = result.get("completions")
