@@ -29,6 +29,7 @@ from riskfront.statistics._p_values import P_VALUES, PValue
 _DIGITS = 12  # estimates that differ by rounding alone are ties; a front must not depend on the order of summation
 ROUNDING = 1e-9  # a mean above its limit by less is at its limit
 BETS_AT_ONCE = 1 << 22  # losses that are turned into floats at a time
+MANY_GROUPS = 100  # from so many on, groups bet side by side
 
 
 class Evidence:
@@ -238,7 +239,27 @@ class LimitTest:
     def _bets(self, table: LossTable, rows: IntArray, target_levels: FloatArray) -> FloatArray:
         if self.limit.proxy is not None:
             return prediction_powered_p_values(self, table, rows, target_levels)
-        return np.stack([self.bet(losses, kept, target_levels) for losses, kept in self.sequences(table, rows)], axis=1)
+        groups = self.sequences(table, rows)
+        if (
+            len(groups) >= MANY_GROUPS and not self.limit.padded
+        ):  # padded losses are as long as the table in every group
+            return self._bets_of_many(groups, target_levels)
+        return np.stack([self.bet(losses, kept, target_levels) for losses, kept in groups], axis=1)
+
+    def _bets_of_many(self, groups: list[tuple[FloatArray, BoolArray | None]], target_levels: FloatArray) -> FloatArray:
+        """(rows, groups): groups with equally many examples bet side by side, as rows of one array."""
+        found = np.ones((len(target_levels), len(groups)))
+        by_size: dict[int, list[int]] = {}
+        for place, (losses, _) in enumerate(groups):
+            by_size.setdefault(losses.shape[1], []).append(place)
+        for places in by_size.values():
+            losses = np.concatenate([groups[place][0] for place in places])
+            masks = [
+                np.broadcast_to(kept, own.shape) for own, kept in map(groups.__getitem__, places) if kept is not None
+            ]
+            p_values = self.bet(losses, np.concatenate(masks) if masks else None, np.tile(target_levels, len(places)))
+            found[:, places] = p_values.reshape(len(places), len(target_levels)).T
+        return found
 
     def bet(
         self,
