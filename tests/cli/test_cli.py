@@ -246,7 +246,7 @@ COLUMNS = ["--config-columns", "threshold,depth", "--example-column", "example"]
         (["absent.csv", *LIMITS], ["no such file"]),
         (["whole.parquet", "--limit", "eror <= 0.1", "--minimize", "cost"], ["eror", "Did you mean 'error'"]),
         (["whole.parquet", "--limit", "error <= 1.5", "--minimize", "cost"], ["strictly between", "1.5"]),
-        (["whole.parquet", "--limit", "error = 1", "--minimize", "cost"], ["must read like"]),
+        (["whole.parquet", "--limit", "error = 1", "--minimize", "cost"], ["must be a bound from one side"]),
         (["whole.parquet", *LIMITS, "--delta", "1.5"], ["delta must lie in (0, 1)", "1.5"]),
         (["whole.parquet", "--limit", "error <= 0.1"], ["free objective"]),
         (["whole.parquet", *LIMITS, "--method", "magic"], ["no method 'magic'"]),

@@ -598,7 +598,7 @@ def test_pickle_and_random_state(two) -> None:
         ({"thresholds": []}, r"thresholds must be numbers in \(0, 1\), at least one; got \[\]"),
         ({"abstain_thresholds": "high"}, r"abstain_thresholds must be numbers in \[0, 1\]; got 'high'"),
         ({"abstain_thresholds": [0.5, np.nan]}, r"abstain_thresholds must be numbers in \[0, 1\]"),
-        ({"limits": "error == 0.1"}, "a limit must read like"),
+        ({"limits": "error == 0.1"}, "a limit must be a bound from one side"),
         ({"limits": "error <= 5"}, r"Did you mean 5 %, which is 0\.05"),
         ({"limits": []}, "a problem must have at least one Limit"),
         ({"limits": None}, "a problem must have at least one Limit"),

@@ -180,7 +180,7 @@ def test_models_that_cannot_be_used(tmp_path: Path, classifier_folder: Path) -> 
         (["--limit", "error <= 0.1 given topic"], "topic"),
         (["--limit", "error <= 1.5"], "strictly between its bounds (0, 1); got 1.5"),
         (["--limit", "flops <= 1000"], "flops can be minimised but not limited"),
-        (["--limit", "error = 0.1"], "must read like"),
+        (["--limit", "error = 0.1"], "must be a bound from one side"),
         ([*LIMIT, "--delta", "2"], "delta must lie in (0, 1)"),
         ([*LIMIT, "--method", "magic"], "no method 'magic'"),
         ([*LIMIT, "--method", "bonferroni"], "plans on opt examples"),

@@ -293,7 +293,7 @@ def path_frame(
 ) -> pd.DataFrame:
     """One row a tested setting. Values of settings that the fallback test certified are those on all examples."""
     rows, caught = decision.rows, decision.by_holm
-    frame = _settings(evidence.table, rows, columns)
+    frame = evidence.table.configs.iloc[rows].rename(columns=columns).reset_index(drop=True)
     _add_estimates(frame, evidence, rows)
     if on_all is not None and caught.any():
         seen = pd.DataFrame(index=frame.index[caught])
@@ -330,10 +330,6 @@ def _by_test(
     return pd.concat(parts, ignore_index=True).sort_values("chosen", kind="stable", ignore_index=True)
 
 
-def _settings(table: LossTable, rows: IntArray, columns: dict[str, str]) -> pd.DataFrame:
-    return table.configs.iloc[rows].rename(columns=columns).reset_index(drop=True)
-
-
 def _add_estimates(frame: pd.DataFrame, evidence: Evidence, rows: IntArray | None) -> None:
     for name, test in zip(evidence.problem.limit_names, evidence.tests, strict=True):
         frame[name] = test.worst_measured(evidence.table, rows)
@@ -347,7 +343,7 @@ def planning_means(opt: LossTable, problem: Problem, columns: dict[str, str], ro
     if opt.n_examples == 0:
         return None
     everything = np.arange(opt.n_configs)
-    frame = _settings(opt, everything, columns)
+    frame = opt.configs.iloc[everything].rename(columns=columns).reset_index(drop=True)
     _add_estimates(frame, Evidence(with_thresholds(problem, opt), opt), None)
     planned: Array = np.zeros(len(everything), dtype=bool)
     planned[rows] = True

@@ -30,7 +30,10 @@ def example_fingerprints(certificate: Certificate, table: LossTable) -> dict[str
     """For each chosen setting a few contents of the examples: what it lost in limits and objectives."""
     if not certificate:
         return {}
-    return fingerprints_of(table, certificate.problem, certificate.configs, _rows(certificate, table))
+    columns = {str(name): table.configs[name].to_numpy() for name in table.config_names}
+    wanted = certificate.configs[:_SETTINGS]
+    rows = [int(np.argmax(np.all([columns[name] == config[name] for name in config], axis=0))) for config in wanted]
+    return fingerprints_of(table, certificate.problem, certificate.configs, rows)
 
 
 def fingerprints_of(
@@ -66,13 +69,6 @@ def _samples(table: LossTable, row: int, losses: Sequence[str]) -> dict[str, Any
         return None
     by_digits = {str(n): sample_with_counts(loss_fingerprints(table, at, losses, digits=n)) for n in _DIGITS}
     return {**exact, "digits": by_digits}
-
-
-def _rows(certificate: Certificate, table: LossTable) -> list[int]:
-    """Where the first chosen settings are in the table."""
-    columns = {str(name): table.configs[name].to_numpy() for name in table.config_names}
-    wanted = certificate.configs[:_SETTINGS]
-    return [int(np.argmax(np.all([columns[name] == config[name] for name in config], axis=0))) for config in wanted]
 
 
 def _key(config: Mapping[str, Any]) -> str:
