@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 import riskfront as rf
-from benchmarks.adaptive_cases import DELTA, Case, classifier, prompts, quantised
+from benchmarks.adaptive_cases import DELTA, Case, classifier, other_classifiers, prompts, quantised
 from riskfront.statistics._e_processes import EProcesses
 from riskfront.statistics._p_values import betting, binomial
 
@@ -147,6 +147,9 @@ def cases(data: Path, draws: int, wanted: list[str]) -> Iterator[Case]:
     if "classifier" in wanted:
         for alpha in (0.025, 0.05, 0.1):
             yield from classifier(alpha, max(draws // 3, 1))
+    if "others" in wanted:
+        for alpha in (0.025, 0.05, 0.1):
+            yield from other_classifiers(alpha, max(draws // 3, 1))
 
 
 def measure(data: Path, draws: int, wanted: list[str], ways: list[str], kept: Path | None = None) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import riskfront as rf
-from benchmarks.adaptive_classifier import make_world
+from benchmarks.adaptive_classifier import Behaviour, make_world
 
 SHAPE = (18, 20, 18)  # of the classifier's thresholds
 #: share of wrong answers of eleven language models in three tasks of RouterBench: what prompts of one task might lose
@@ -98,8 +98,29 @@ def classifier(alpha: float, draws: int, n: int = 5000) -> Iterator[Case]:
         yield Case(name, alpha, population[:, chosen], cost, truth, (0, 1), "guided", 50, SHAPE)
 
 
+#: classifiers of other accuracy and damage, on which the sizes of the last race were chosen
+OTHERS = (
+    Behaviour(),
+    Behaviour(accuracy=0.86, head_damage=3.4, token_damage=1.8, joint_damage=2.5),
+    Behaviour(accuracy=0.95, evidence=1.5, token_damage=3.2, head_damage=1.8, early_noise=0.35),
+    Behaviour(accuracy=0.9, individuality=0.9, wobble=0.6, token_power=2.0, head_power=2.5),
+)
+
+
+def other_classifiers(alpha: float, draws: int, n: int = 5000) -> Iterator[Case]:
+    """The same with other populations, one after the other."""
+    for draw in range(draws):
+        kind = draw % len(OTHERS)
+        population, cost, truth = _world(100 + kind, OTHERS[kind])
+        chosen = np.random.default_rng([900, kind, draw]).integers(0, population.shape[1], n)
+        name = f"other classifiers, drop <= {alpha:g}"
+        yield Case(name, alpha, population[:, chosen], cost, truth, (0, 1), "guided", 50, SHAPE)
+
+
 @cache
-def _world() -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
-    losses = make_world(n_examples=8000).losses
+def _world(
+    seed: int = 0, behaviour: Behaviour | None = None
+) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
+    losses = make_world(n_examples=8000, seed=seed, behaviour=behaviour).losses
     drop = losses["drop_clipped"]
     return drop, losses["cost"].mean(axis=1, dtype=np.float64), drop.mean(axis=1)

@@ -31,8 +31,8 @@ from riskfront.transformers import (
 )
 from riskfront.transformers._accelerate import read_parts, thresholds_of, trace_of
 from riskfront.transformers._learning.training import Trained, train
-from riskfront.transformers._pruning.passes import exit_layers
-from riskfront.transformers._pruning.setting import Setting
+from riskfront.transformers._pruning.network import Setting
+from riskfront.transformers._pruning.pruning_trace import exit_layers
 from riskfront.transformers._pruning.thresholds import Thresholds
 
 ALPHAS = (0.025, 0.05, 0.1)

@@ -33,14 +33,12 @@ from riskfront.transformers._accelerate import read_parts
 from riskfront.transformers._backbones.backbone import Backbone, load_classifier
 from riskfront.transformers._data.texts import LabelledTexts
 from riskfront.transformers._data.tokens import Tokens, load_tokenizer
-from riskfront.transformers._exits.heads import ExitHeads
-from riskfront.transformers._exits.layout import Layout
-from riskfront.transformers._exits.pooling import features, n_parts
+from riskfront.transformers._exits import ExitHeads, Layout, features, n_parts
 from riskfront.transformers._learning.exit_reading import rows_to_read
 from riskfront.transformers._learning.head_training import fit_exit_heads, reads
 from riskfront.transformers._learning.training import tokens_of
 from riskfront.transformers._pruning.cost import Sizes, Work, flops
-from riskfront.transformers._pruning.passes import entropies, leaving_depths
+from riskfront.transformers._pruning.pruning_trace import entropies, leaving_depths
 
 BEFORE, NOW = 36, 120  # exit thresholds
 

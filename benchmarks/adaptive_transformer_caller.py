@@ -21,12 +21,11 @@ import numpy as np
 import torch
 
 from riskfront.transformers import AdaptiveClassifier
-from riskfront.transformers._backbones.packed import Packed
+from riskfront.transformers._backbones.layer import Packed
 from riskfront.transformers._backbones.precision import PRECISIONS, in_precision
 from riskfront.transformers._data.texts import read_texts
 from riskfront.transformers._data.tokens import Tokens
-from riskfront.transformers._exits.heads import entropy
-from riskfront.transformers._exits.pooling import features
+from riskfront.transformers._exits import entropy, features
 
 ROUNDS = 5
 

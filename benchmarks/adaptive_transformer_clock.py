@@ -24,8 +24,7 @@ import torch
 from benchmarks.adaptive_transformer import PLANS, certify_once, make_table, prepare, write_results
 from riskfront.transformers._data.tokens import Tokens
 from riskfront.transformers._learning.training import Trained
-from riskfront.transformers._pruning.runtime import answer
-from riskfront.transformers._pruning.setting import Setting
+from riskfront.transformers._pruning.network import Setting, answer
 
 BATCHES = (1, 8, 32)
 REPEATS = 2

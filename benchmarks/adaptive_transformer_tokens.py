@@ -19,16 +19,14 @@ import pandas as pd
 from safetensors.torch import load_file, save_file
 
 from benchmarks.adaptive_transformer import ALPHAS, TRIALS, certified_speed_ups, make_table, write_results
-from riskfront.transformers import PruningTrace
+from riskfront.transformers import Plan, PruningTrace, Rows
 from riskfront.transformers._accelerate import read_parts, train_parts
-from riskfront.transformers._acceleration_plan import Plan, Rows
-from riskfront.transformers._data.fresh import fresh_texts
+from riskfront.transformers._data.known_texts import fresh_texts
 from riskfront.transformers._data.texts import TextParts, read_texts
-from riskfront.transformers._exits.heads import ExitHeads, TokenPredictors
+from riskfront.transformers._exits import ExitHeads, TokenPredictors
 from riskfront.transformers._experiment_tables import rows_of, trace_all
-from riskfront.transformers._learning.exit_reading import Pruner
+from riskfront.transformers._learning.exit_reading import HeadTraining, Pruner
 from riskfront.transformers._learning.fine_tuning import FineTuning
-from riskfront.transformers._learning.head_options import HeadTraining
 from riskfront.transformers._learning.head_training import train_exit_heads
 from riskfront.transformers._learning.training import Trained, Training
 from riskfront.transformers._pruning.network import Network

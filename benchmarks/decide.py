@@ -4,7 +4,8 @@ The simulated classifier of ``benchmarks/adaptive_classifier.py``: 6,480 setting
 examples are split once; then (a) each limit is calibrated as if it alone had been asked for, (b) all values of the limits are
 certified together, by several designs; both without the fallback test. Shown is the excess of the mean true cost, in per cent,
 over the cheapest setting that truly keeps the limit; where nothing is certified the full model is used, at cost 1. "False" is
-the share of draws with any false statement at any value of the frontier, which must be at most delta.
+the share of draws with any false statement at any value of the frontier, which must be at most delta. In brackets: the
+standard error of the points above fixed, from the differences of the draws.
 
     python -m benchmarks.decide --draws 40            # the tables of benchmarks/results/decide.md; two minutes of one core
 """
@@ -20,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
 import riskfront as rf
 from benchmarks.adaptive_classifier import World, make_world
 from riskfront._calibration import frontier_plan
-from riskfront._calibration.frontier_plan import PlannedPaths, in_sequences, plan_paths
-from riskfront._calibration.value_grid import ValueGrid
+from riskfront._calibration.frontier_plan import PlannedPaths, ValueGrid, in_sequences, plan_paths
 from riskfront.methods._evidence.limit_tests import Evidence
-from riskfront.statistics._binomial import binomial, special_functions
+from riskfront.statistics._bounds import binomial, special_functions
 from riskfront.statistics._nested_sequences import reject_along
 
 DELTA = 0.1
@@ -39,11 +40,13 @@ DESIGNS: dict[str, tuple[tuple[int | None, float], ...]] = {
     "five groups of neighbouring values": ((5, 1.0),),
     "one sequence .5, each value .5": ((1, 0.5), (None, 0.5)),
 }
-#: no method: what planning could bring at most, for one limit
-FIXED, TRUE_FIXED, TRUE = (
+#: no methods: what planning, and what dependence between neighbouring values, could bring at most, for one limit
+FIXED, TRUE_FIXED, TRUE, BAND, TRUE_BAND = (
     "fixed beforehand",
     "fixed beforehand, planned on the true risks",
     "three layers, planned on the true risks",
+    "level of the exact band of nested losses (not valid here)",
+    "the same, planned on the true risks",
 )
 LOSS = "drop_clipped"
 ONE = {LOSS: [round(0.005 * k, 3) for k in range(1, 21)]}
@@ -91,6 +94,41 @@ def planned_on_truth(grid: ValueGrid, truth: Truth, n_test: int) -> PlannedPaths
     return PlannedPaths([paths], [slacks], [False], 0.0)
 
 
+def level_of_nested_band(n: int, values: Sequence[float]) -> float:
+    """The level of each value at which all would hold together with probability .9 if losses were nested: whoever is lost at a
+    tight value is lost at every looser one. Counts are then a Markov chain, so the level is exact; no band can have more."""
+
+    def union(level: float) -> float:
+        most = int(n * max(values) + 8 * np.sqrt(n * max(values))) + 5
+        open_, before = np.eye(1, most + 1)[0], 0.0
+        for value in sorted(values):
+            step, passed = (value - before) / (1 - before), np.zeros(most + 1)
+            for count in np.flatnonzero(open_ > 1e-16):
+                passed[count:] += open_[count] * binom.pmf(np.arange(most - count + 1), n - count, step)
+            passed[binom.cdf(np.arange(most + 1), n, value) <= level] = 0
+            open_, before = passed, value
+        return float(1 - open_.sum())
+
+    low, high = DELTA / len(values), DELTA
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (middle, high) if union(middle) <= DELTA else (low, middle)
+    return low
+
+
+def union_of_losses(world: World, truth: Truth, grid: ValueGrid, n_test: int) -> list[float]:
+    """Of settings two standard errors inside their values, tightest first: the share of examples that any setting up to there
+    loses, over the risk of the setting alone. A band along a path must pay for it; 1 where losses are nested."""
+    ideal, lost, found = planned_on_truth(grid, truth, n_test), np.zeros(world.groups["label"].size, dtype=bool), []
+    for place in reversed(range(len(grid.varying[0].values))):
+        path = ideal.paths[0][place]
+        inside = np.flatnonzero(ideal.slacks[0][place][path] >= 2)
+        row = path[inside[-1] if inside.size else 0]
+        lost |= world.losses[LOSS][row]
+        found.append(float(lost.mean() / max(truth.risks[0][row], 1e-9)))
+    return found[::-1]
+
+
 class Drawn:
     """Planning examples of all settings, and testing examples of those settings that some plan asks for."""
 
@@ -113,7 +151,12 @@ class Drawn:
 
 
 def compare(
-    grid: ValueGrid, designs: dict[str, Any], shown: Sequence[tuple[float, ...]], drawn: Drawn, truth: Truth
+    grid: ValueGrid,
+    designs: dict[str, Any],
+    shown: Sequence[tuple[float, ...]],
+    drawn: Drawn,
+    truth: Truth,
+    band: float,
 ) -> tuple[dict[str, list[float]], dict[str, bool]]:
     """True costs of what is chosen at the shown values, and whether any statement is false; by design."""
     places = [[one.place(v) for one, v in zip(grid.varying, at, strict=True)] for at in shown]
@@ -135,12 +178,19 @@ def compare(
         held = np.flatnonzero(kept)
         return 1.0 if not held.size else float(truth.cost[rows[held[np.argmin(measured[held])]]])
 
-    def certified_along(path: np.ndarray, at: list[int]) -> np.ndarray:
+    def certified_along(path: np.ndarray, at: list[int], level: float = DELTA) -> np.ndarray:
         mine, kept = np.searchsorted(rows, path), np.zeros(len(rows), dtype=bool)
-        kept[mine[np.logical_and.accumulate(Evidence(grid.at(at), test).p_values(mine).max(axis=1) <= DELTA)]] = True
+        kept[mine[np.logical_and.accumulate(Evidence(grid.at(at), test).p_values(mine).max(axis=1) <= level)]] = True
         return kept
 
     costs, false = dict[str, list[float]](), dict[str, bool]()
+    if len(grid.varying) == 1:
+        for name, of_values in ((BAND, planned.paths[0]), (TRUE_BAND, ideal.paths[0])):
+            costs[name] = []
+            for at in places:
+                tighter = range(at[0], len(of_values))  # what keeps a tighter value keeps this one
+                kept = [certified_along(of_values[place], [place], band) for place in tighter]
+                costs[name].append(cost_of(np.any(kept, axis=0)))
     for name, of in fixed.items():
         costs[name] = [cost_of(certified_along(path, at)) for path, at in zip(of, places, strict=True)]
     at_values = [(which, place) for which, one in enumerate(grid.varying) for place in range(len(one.values))]
@@ -166,28 +216,40 @@ def run(
     limits = [f"{LOSS} <= 0.05", f"{LOSS} <= 0.15 per label"][: len(values)]
     grid = ValueGrid.of(rf.Problem(limits, minimize="cost", delta=DELTA), values)
     truth, rng = Truth(world, len(values)), np.random.default_rng(n)
-    names = [FIXED, *DESIGNS, *([TRUE_FIXED, TRUE] if len(values) == 1 else [])]
+    names = [FIXED, *DESIGNS, *([TRUE_FIXED, TRUE, BAND, TRUE_BAND] if len(values) == 1 else [])]
     costs, false = {name: list[list[float]]() for name in names}, dict.fromkeys(names, 0)
+    band = 0.0
     for _ in range(draws):
-        found, wrong = compare(grid, DESIGNS, shown, Drawn(world, rng, n), truth)
+        drawn = Drawn(world, rng, n)
+        if len(values) == 1 and not band:
+            band = level_of_nested_band(len(drawn.tested_on), values[LOSS])
+            union = union_of_losses(world, truth, grid, len(drawn.tested_on))
+            at = [grid.varying[0].place(value) for (value,) in shown]
+            print(
+                f"{n:,} examples: level of the band {band:.4f}; union / risk {_listed([union[k] for k in at], '.2f')}"
+            )
+        found, wrong = compare(grid, DESIGNS, shown, drawn, truth, band)
         for name in names:
             costs[name].append(found[name])
             false[name] += wrong.get(name, False)
     best = np.array([truth.best(at) for at in shown])
-    excess = {name: 100 * (np.mean(costs[name], axis=0) / best - 1) for name in names}
+    percent = {name: 100 * np.array(costs[name]) / best for name in names}
+    excess = {name: percent[name].mean(axis=0) - 100 for name in names}
     lines = []
     for name in names:
-        more = excess[name] - excess[names[0]]
-        above, wrong_share = _listed(more), f"{false[name] / draws:.3f}"
-        if name in (FIXED, TRUE_FIXED):  # not a frontier
+        more = percent[name] - percent[FIXED]
+        error = more.std(axis=0, ddof=1) / np.sqrt(draws)
+        above = f"{_listed(more.mean(axis=0))} ({_listed(error, '.1f')})"
+        wrong_share = f"{false[name] / draws:.3f}"
+        if name in (FIXED, TRUE_FIXED, BAND, TRUE_BAND):  # not a frontier
             above, wrong_share = "" if name == FIXED else above, ""
         lines.append(f"| {n:,} | {name} | {_listed(excess[name])} | {above} | {wrong_share} |")
         print(lines[-1], flush=True)
     return lines
 
 
-def _listed(values: np.ndarray) -> str:
-    return " / ".join(f"{value:+.1f}" for value in values)
+def _listed(values: Sequence[float] | np.ndarray, kind: str = "+.1f") -> str:
+    return " / ".join(f"{value:{kind}}" for value in values)
 
 
 def main() -> None:
@@ -202,7 +264,7 @@ def main() -> None:
         "| examples | design | excess of the cost | points above fixed | false |",
         "| --- | --- | --- | --- | --- |",
     ]
-    text = ["# Choose after looking: what it costs", "", *__doc__.splitlines()[2:7], ""]
+    text = ["# Choose after looking: what it costs", "", *__doc__.splitlines()[2:8], ""]
     for title, values, shown in (
         ("One limit, 20 values (.005 to .1); shown at .03 / .05 / .1", ONE, SHOWN_ONE),
         ("Two limits, 12 x 8 values; shown at (.03, .1) / (.05, .15) / (.1, .2)", TWO, SHOWN_TWO),

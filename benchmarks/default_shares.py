@@ -4,7 +4,7 @@
 
 Each table is an exact population and calibration examples are drawn from it with replacement, so true costs are known. The
 Markdown next to the CSV has the mean true cost over that of the best setting that truly holds, and the share of trials in
-which nothing was certified (then the safest answer is used: cost 1). ``riskfront.methods._shares`` rests on it.
+which nothing was certified (then the safest answer is used: cost 1). ``riskfront.methods._plan`` rests on it.
 """
 
 from __future__ import annotations

@@ -21,9 +21,16 @@ import riskfront as rf
 from benchmarks.paper_claims import SGT_ON_HALF
 from riskfront.errors import StoreError
 from riskfront.experiment._paper.descriptions import DROP, EXPERIMENTS, SIGNED, Experiment
-from riskfront.experiment._paper.forms import CALIBRATION, PARETO, FromCorner, default, paper
 from riskfront.experiment._paper.run_experiment import as_csv, on_one_table
-from riskfront.experiment._paper.stored_tables import StoredTable, find_tables
+from riskfront.experiment._paper.stored_tables import (
+    CALIBRATION,
+    PARETO,
+    FromCorner,
+    StoredTable,
+    default,
+    find_tables,
+    paper,
+)
 from riskfront.experiment._paper.trials import measure, summary
 from riskfront.methods._pareto_testing import PAPER_P_VALUE
 

@@ -2,8 +2,9 @@
 
 import os
 
-# tests run in several processes (pytest-xdist): threads of the linear algebra under them only get in each other's way
+# tests run in several processes (pytest-xdist): threads of the libraries under them only get in each other's way
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import importlib.util
 from collections.abc import Iterator
@@ -13,11 +14,8 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-#: folders and files of tests -> the module without which none of their tests can run
+#: folders and files of tests -> the module without which none of their tests can run, where they can be imported without it
 NEEDS = {
-    "data/reading/test_law.py": "duckdb",
-    "statistics/test_procedures.py": "statsmodels",
-    "support/test_reference.py": "statsmodels",
     "transformers": "transformers",
     "data/stores": "zarr",
     "running": "zarr",
@@ -63,17 +61,34 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--quick"):
-        long = [item for item in items if item.get_closest_marker("monte_carlo")]
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in set(long)]
+        long = {item for item in items if item.get_closest_marker("monte_carlo") or item.get_closest_marker("slow")}
+        config.hook.pytest_deselected(items=list(long))
+        items[:] = [item for item in items if item not in long]
+
+
+def _is_missing_extra(error: BaseException | None) -> bool:
+    """Whether this is about a module that the base install does not bring."""
+    from riskfront.errors import MissingExtraError
+
+    if not isinstance(error, ImportError):
+        return False
+    return isinstance(error, MissingExtraError) or (error.name or "").split(".")[0] not in ("riskfront", "tests")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """With `--quick`, a file of tests that imports what is not installed is skipped, and says which."""
+    report: Any = yield
+    failed = report.call.excinfo
+    cause = None if failed is None else failed.value.__cause__
+    if collector.config.getoption("--quick") and _is_missing_extra(cause):
+        report.outcome, report.longrepr = "skipped", (str(collector.path), 0, f"Skipped: {cause}")
+    return report
 
 
 def _skip_without_extra(item: pytest.Item, error: ImportError) -> None:
     """With `--quick`, a test that asks for an extra that is not installed is skipped, and says which."""
-    from riskfront.errors import MissingExtraError
-
-    ours = (error.name or "").split(".")[0] in ("riskfront", "tests")
-    if item.config.getoption("--quick") and (isinstance(error, MissingExtraError) or not ours):
+    if item.config.getoption("--quick") and _is_missing_extra(error):
         pytest.skip(str(error))
 
 

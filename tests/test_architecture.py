@@ -91,7 +91,8 @@ def test_names_that_are_loaded_later_are_known_to_type_checkers() -> None:
     seen = source.split("if TYPE_CHECKING:")[1].split("__all__")[0]
     seen = re.sub(r"\(([^)]*)\)", lambda found: " ".join(found[1].split()).rstrip(","), seen)
     named = {name.strip() for names in re.findall(r"import (.+)", seen) for name in names.split(",")}
-    assert named == set(rf._LATER)
+    assert named == set(rf._LATER) | {"experiment", "plots"}
+    assert {getattr(rf, name).__name__ for name in rf._ROOMS} == {f"riskfront.{name}" for name in rf._ROOMS}
 
 
 # module path -> names that people import from it
@@ -168,6 +169,7 @@ def test_no_module_repeats_the_name_of_its_package() -> None:
     assert repeated == []
 
 
+@pytest.mark.slow
 def test_every_module_says_in_one_sentence_what_it_holds() -> None:
     """A file holds one idea, whatever its length: its docstring begins with one line that names it."""
     vague = {"utils", "helpers", "manager", "misc", "common", "base", "core"}
@@ -178,14 +180,25 @@ def test_every_module_says_in_one_sentence_what_it_holds() -> None:
         assert name.rsplit(".", 1)[-1].strip("_") not in vague, name
 
 
-def test_import_is_light() -> None:
-    code = "import sys, json, riskfront; print(json.dumps(sorted(m.split('.')[0] for m in sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(json.loads(done.stdout))
-    assert loaded.isdisjoint(HEAVY)
+#: code -> libraries that it must not load before it needs them: processes start often (commands, workers)
+STARTS = {
+    "import riskfront": ("numpy", "pandas", "scipy", "pyarrow", "joblib", *HEAVY),
+    "from riskfront import evaluate, tune, calibrate, LossStore": ("scipy.stats", "scipy.optimize", "rich", *HEAVY),
+    "import riskfront._cli": ("numpy", "pandas", "scipy", "rich", *(name for name in HEAVY if name != "typer")),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", STARTS)
+def test_a_start_loads_only_what_it_needs(code: str) -> None:
+    program = f"{code}; import sys, json; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = json.loads(done.stdout)
     assert "riskfront" in loaded
+    assert [name for name in STARTS[code] if name in loaded] == []
 
 
+@pytest.mark.slow
 def test_layers() -> None:
     """The contract in pyproject.toml: imports go downwards only."""
     tool = Path(sys.executable).with_name("lint-imports")
@@ -215,3 +228,13 @@ def test_no_assert_and_no_pickle_in_the_package() -> None:
 
 def test_types_are_shipped() -> None:
     assert (SOURCE / "py.typed").exists()
+
+
+def test_package_docstrings_name_modules_that_exist() -> None:
+    """What stands in double backquotes in the docstring of a private package is one of its modules, functions or classes."""
+    for path in SOURCE.rglob("_*/__init__.py"):
+        said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        known = {name.stem for name in path.parent.iterdir()}
+        code = "".join(file.read_text(encoding="utf-8") for file in path.parent.rglob("*.py"))
+        names = set(re.findall(r"``([a-z_]+)``", said)) - known
+        assert [name for name in names if not re.search(rf"\bdef {name}\b", code)] == [], path

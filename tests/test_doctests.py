@@ -51,6 +51,7 @@ def test_has_an_example(name: str) -> None:
         assert ">>>" in about
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(name for name in PUBLIC if ">>>" in (inspect.getdoc(PUBLIC[name]) or "")))
 def test_examples_are_true(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "Agg")

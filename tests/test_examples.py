@@ -27,16 +27,16 @@ def load(name):
 def test_a_local_cascade_serves_what_was_certified(capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = load("local_cascade").main(requests=3000)
-    assert found["requests"] == 3000
+        found = load("local_cascade").main(requests=1000)
+    assert found["requests"] == 1000
     share, predicted = found["its share of the requests"], found["predicted share of the small model"]
     assert 0.2 < predicted < 1
-    # both are shares of independent questions: 3,000 requests against 5,400 examples
-    error = np.sqrt(predicted * (1 - predicted) * (1 / 3000 + 1 / 5400))
+    # both are shares of independent questions: 1,000 requests against 5,400 examples
+    error = np.sqrt(predicted * (1 - predicted) * (1 / 1000 + 1 / 5400))
     assert abs(share - predicted) < 4 * error
     assert abs(found["cost of a request"] - found["predicted cost"]) < 10 * 4 * error
     assert found["accuracy of the larger model alone"] - found["accuracy of the policy"] < 0.02 + 3 * np.sqrt(
-        0.05 / 3000
+        0.05 / 1000
     )
     assert found["cost of a request"] < 8
     assert (

@@ -14,7 +14,6 @@ import riskfront as rf
 from riskfront._data.reading.long_format import from_long
 from riskfront._data.reading.sources import read_table
 from riskfront.methods._registry import BY_NAME
-from riskfront.statistics import _p_values as p_values
 
 
 def table(n=400, settings=4, seed=0, **more):
@@ -95,13 +94,6 @@ def test_sums_that_round_below_zero(name):
     assert len(found.certified) == 2
 
 
-def test_a_betting_bound_agrees_with_its_p_value():
-    losses = np.concatenate([np.zeros(300), np.ones(300)])[None, :]
-    assert p_values.betting(losses, 0.1, 0.1)[0] < 0.1
-    bound = p_values.smallest_rejected(lambda a: p_values.betting(losses, a, 0.1), np.zeros(1), np.array([0.1]))
-    assert bound[0] <= 0.1
-
-
 def test_mixtures_in_small_units():
     rng = np.random.default_rng(0)
     losses = {
@@ -154,6 +146,7 @@ def test_tiny_costs_are_told_apart():
     assert found.chosen["usd"].item() == pytest.approx(1e-13)
 
 
+@pytest.mark.slow
 def test_threads_leave_linear_algebra_as_they_found_it():
     code = """
 import threading, numpy as np, riskfront as rf, scipy.special

@@ -13,7 +13,7 @@ from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.methods._registry import BY_NAME
 from riskfront.statistics import _graphs as graphs
 from riskfront.statistics._procedures import FixedSequence, Graphical
-from riskfront.testing._rates import too_many
+from riskfront.testing._findings import too_many
 from tests.support import reference as ref
 from tests.support.tables import random_table
 from tests.validity import broken
@@ -94,6 +94,7 @@ def test_an_isolated_nodes_budget_given_to_the_smallest_p() -> None:
     assert not too_many(family_wise_error(lambda p: isolated.reject(p, DELTA), 12), TRIALS, DELTA)
 
 
+@pytest.mark.slow
 def test_budget_that_stays_after_it_was_passed_on() -> None:
     """Node weights not dropped: a rejected node's budget is handed over again at every step."""
     nulls = np.arange(6) > 0  # the first is rejected for certain, and its budget arrives again and again

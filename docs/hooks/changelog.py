@@ -16,5 +16,8 @@ def on_files(files: Files, config: Any) -> Files:
     for source, page in _PAGES.items():
         text = (_ROOT / source).read_text(encoding="utf-8")
         text = re.sub(r"\]\(docs/", "](", text)
+        # here a list needs an empty line before it, and what goes on in the next line four spaces
+        text = re.sub(r"(?m)^((?![-#|]|  ).+)\n(?=- )", r"\1\n\n", text)
+        text = re.sub(r"(?m)^  (?=\S)", "    ", text)
         files.append(File.generated(config, page, content=text))
     return files

@@ -3,18 +3,6 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from riskfront import experiment
-from riskfront._calibration.calibrate import calibrate, certify
-from riskfront._calibration.certificates.certificate import Certificate
-from riskfront._calibration.frontier import frontier
-from riskfront._calibration.frontier_result import Frontier
-from riskfront._data.reading.sources import read_table
-from riskfront._data.reading.wide_format import read_wide
-from riskfront._data.table import LossTable
-from riskfront._problems.limits import Limit
-from riskfront._problems.objectives import Objective
-from riskfront._problems.problem import Problem
-from riskfront._problems.spaces.space import Choice, Float, Int, Space
 from riskfront._support.version import __version__
 from riskfront.errors import (
     DependentRowsWarning,
@@ -28,22 +16,13 @@ from riskfront.errors import (
     SpentExamplesError,
     StoreError,
 )
-from riskfront.methods import (
-    SGT,
-    AlphaConstrained,
-    AlphaDeltaConstrained,
-    BonferroniTesting,
-    ConstrainedPath,
-    Fallback,
-    HolmTesting,
-    LowRiskPath,
-    OrderedKnob,
-    ParetoTesting,
-    SplitFST,
-)
 
 if TYPE_CHECKING:  # what _LATER loads, for type checkers, editors and the reference
-    from riskfront import plots
+    from riskfront import experiment, plots
+    from riskfront._calibration.calibrate import calibrate, certify
+    from riskfront._calibration.certificates.certificate import Certificate
+    from riskfront._calibration.frontier import frontier
+    from riskfront._calibration.frontier_result import Frontier
     from riskfront._calibration.monitoring.monitor import Monitor
     from riskfront._calibration.sample_planning import SamplePlan, plan_sample
     from riskfront._calibration.sequential.ask_tell import Sequential
@@ -54,7 +33,14 @@ if TYPE_CHECKING:  # what _LATER loads, for type checkers, editors and the refer
     from riskfront._cascades.policy import Policy
     from riskfront._data.logs.read_runs import read_runs
     from riskfront._data.logs.runs import Runs
+    from riskfront._data.reading.sources import read_table
+    from riskfront._data.reading.wide_format import read_wide
     from riskfront._data.stores.loss_store import LossStore
+    from riskfront._data.table import LossTable
+    from riskfront._problems.limits import Limit
+    from riskfront._problems.objectives import Objective
+    from riskfront._problems.problem import Problem
+    from riskfront._problems.spaces.space import Choice, Float, Int, Space
     from riskfront._reporting.decide_page import write_decide_page
     from riskfront._reporting.page import write_report
     from riskfront._running.evaluation.evaluate import evaluate
@@ -68,6 +54,19 @@ if TYPE_CHECKING:  # what _LATER loads, for type checkers, editors and the refer
         RiskControlledMultiLabel,
     )
     from riskfront.experiment._forecast import forecast
+    from riskfront.methods import (
+        SGT,
+        AlphaConstrained,
+        AlphaDeltaConstrained,
+        BonferroniTesting,
+        ConstrainedPath,
+        Fallback,
+        HolmTesting,
+        LowRiskPath,
+        OrderedKnob,
+        ParetoTesting,
+        SplitFST,
+    )
 
 __all__ = [
     "SGT",
@@ -136,42 +135,70 @@ __all__ = [
     "write_report",
 ]
 
-# what stands on large libraries is loaded when it is first used
+# loaded when first used: `import riskfront` takes no time, and a worker process loads only what it runs
 _LATER = {
+    "calibrate": "riskfront._calibration.calibrate",
+    "certify": "riskfront._calibration.calibrate",
+    "Certificate": "riskfront._calibration.certificates.certificate",
+    "frontier": "riskfront._calibration.frontier",
+    "Frontier": "riskfront._calibration.frontier_result",
+    "Monitor": "riskfront._calibration.monitoring.monitor",
+    "SamplePlan": "riskfront._calibration.sample_planning",
+    "plan_sample": "riskfront._calibration.sample_planning",
+    "Sequential": "riskfront._calibration.sequential.ask_tell",
+    "InspectStopping": "riskfront._calibration.sequential.inspect_stopping",
     "Cascade": "riskfront._cascades.cascade",
+    "Router": "riskfront._cascades.cascade",
     "LearntConfidence": "riskfront._cascades.confidence",
     "LearntGain": "riskfront._cascades.gain",
     "Policy": "riskfront._cascades.policy",
-    "Router": "riskfront._cascades.cascade",
+    "read_runs": "riskfront._data.logs.read_runs",
+    "Runs": "riskfront._data.logs.runs",
+    "read_table": "riskfront._data.reading.sources",
+    "read_wide": "riskfront._data.reading.wide_format",
     "LossStore": "riskfront._data.stores.loss_store",
-    "Monitor": "riskfront._calibration.monitoring.monitor",
-    "InspectStopping": "riskfront._calibration.sequential.inspect_stopping",
-    "Sequential": "riskfront._calibration.sequential.ask_tell",
+    "LossTable": "riskfront._data.table",
+    "Limit": "riskfront._problems.limits",
+    "Objective": "riskfront._problems.objectives",
+    "Problem": "riskfront._problems.problem",
+    "Choice": "riskfront._problems.spaces.space",
+    "Float": "riskfront._problems.spaces.space",
+    "Int": "riskfront._problems.spaces.space",
+    "Space": "riskfront._problems.spaces.space",
+    "write_decide_page": "riskfront._reporting.decide_page",
+    "write_report": "riskfront._reporting.page",
+    "evaluate": "riskfront._running.evaluation.evaluate",
+    "tune": "riskfront._running.tuning.tune",
+    "Check": "riskfront._verification.check",
+    "check": "riskfront._verification.check",
     "verify": "riskfront._verification.verify",
     "RiskControlledClassifier": "riskfront.estimators",
     "RiskControlledEstimator": "riskfront.estimators",
-    "Check": "riskfront._verification.check",
-    "Runs": "riskfront._data.logs.runs",
-    "SamplePlan": "riskfront._calibration.sample_planning",
     "RiskControlledIntervals": "riskfront.estimators",
     "RiskControlledMultiLabel": "riskfront.estimators",
-    "check": "riskfront._verification.check",
-    "evaluate": "riskfront._running.evaluation.evaluate",
     "forecast": "riskfront.experiment._forecast",
-    "plan_sample": "riskfront._calibration.sample_planning",
-    "plots": "riskfront.plots",
-    "read_runs": "riskfront._data.logs.read_runs",
-    "tune": "riskfront._running.tuning.tune",
-    "write_decide_page": "riskfront._reporting.decide_page",
-    "write_report": "riskfront._reporting.page",
+    "AlphaConstrained": "riskfront.methods",
+    "AlphaDeltaConstrained": "riskfront.methods",
+    "BonferroniTesting": "riskfront.methods",
+    "ConstrainedPath": "riskfront.methods",
+    "Fallback": "riskfront.methods",
+    "HolmTesting": "riskfront.methods",
+    "LowRiskPath": "riskfront.methods",
+    "OrderedKnob": "riskfront.methods",
+    "ParetoTesting": "riskfront.methods",
+    "SGT": "riskfront.methods",
+    "SplitFST": "riskfront.methods",
 }
+_ROOMS = {"estimators", "experiment", "methods", "plots", "search", "statistics", "testing", "transformers"}
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"riskfront.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'riskfront' has no attribute '{name}'")
-    module = importlib.import_module(_LATER[name])
-    return module if name == "plots" else getattr(module, name)
+    globals()[name] = found = getattr(importlib.import_module(_LATER[name]), name)
+    return found
 
 
 def __dir__() -> list[str]:

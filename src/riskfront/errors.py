@@ -8,7 +8,7 @@ RiskfrontError
 ├── MissingExtraError (ImportError)    an optional dependency is not installed
 └── StoreError (OSError)               a file or store cannot be read, written or continued
 
-NotCertifiedWarning (UserWarning)      a calibration ended without a certified setting, or must
+NotCertifiedWarning (UserWarning)      a calibration ended without a certified setting or without confidence, or must
 DependentRowsWarning (UserWarning)     neighbouring rows are alike, so that they are no independent draws
 LeftOutWarning (UserWarning)           outcomes of a file are missing: they count as the worst, or were left out
 """
@@ -77,8 +77,9 @@ class StoreError(RiskfrontError, OSError):
 
 
 class NotCertifiedWarning(UserWarning):
-    """Says that nothing was certified (``fit`` of an estimator, whose ``predict`` then raises NotCertifiedError), or, before
-    anything is tested, that nothing can be: a group has too few examples for a limit."""
+    """Says that nothing was certified (``fit`` of an estimator, whose ``predict`` then raises NotCertifiedError), that earlier
+    questions to the same rows leave ``fit`` no confidence, or, before anything is tested, that nothing can be certified: a
+    group has too few examples for a limit."""
 
 
 class DependentRowsWarning(UserWarning):

@@ -1,15 +1,14 @@
-"""Pictures with matplotlib: ``riskfront.plots``. The public door to ``riskfront._reporting.matplotlib_plots``."""
+"""Pictures with matplotlib: ``riskfront.plots``. The values that are drawn come from functions that end in ``_data``."""
 
-from riskfront._reporting.matplotlib_plots import (
-    CostCurves,
-    Histogram,
+from riskfront._reporting.certificate_charts import (
     TestingPath,
     ThresholdCurves,
     TradeOff,
-    ViolationBars,
-    Violins,
-    cost_curves_data,
     path_data,
+    threshold_data,
+    tradeoff_data,
+)
+from riskfront._reporting.matplotlib_plots import (
     plot_cost_curves,
     plot_path,
     plot_risk_histogram,
@@ -18,9 +17,14 @@ from riskfront._reporting.matplotlib_plots import (
     plot_tradeoff,
     plot_violations,
     plot_violins,
+)
+from riskfront._reporting.trial_charts import (
+    CostCurves,
+    Histogram,
+    ViolationBars,
+    Violins,
+    cost_curves_data,
     risk_histogram_data,
-    threshold_data,
-    tradeoff_data,
     violation_bars_data,
     violins_data,
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from riskfront._support.cache_folder import cache_folder, remembered
+from riskfront._support.files import cache_folder, remembered
 
 
 @pytest.fixture

@@ -351,6 +351,7 @@ def _digests(source: str, folder: Path, seed: int) -> list[str]:
     return subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout.split()
 
 
+@pytest.mark.slow
 def test_descriptions_are_the_same_in_every_process(tmp_path: Path) -> None:
     first = _digests(STABLE, tmp_path, seed=1)
     assert first == _digests(STABLE, tmp_path, seed=2)

@@ -64,3 +64,32 @@ def test_the_first_steps_do_not_tell_how_long_the_rest_takes(
         "searching: 2 of 120",
         "searching: 3 of 120, 1 h 58 min left",
     ]
+
+
+def test_what_was_done_before_and_a_slow_start_do_not_tell_how_long_the_rest_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The machine was busy for ten minutes; now ten rows take a second."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with ProgressBar("tracing", 10_000, done=5_000) as bar:
+        for seconds in [60.0] * 10 + [1.0] * 100:
+            now[0] += seconds
+            bar.advance(10)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[9] == "tracing: 5,100 of 10,000, 8 h 10 min left"
+    assert lines[-1] == "tracing: 5,700 of 10,000, 7 min left"
+
+
+def test_rows_that_differ_in_work_are_counted_by_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Texts come longest first: by rows, the time left would be six times as much."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    lengths = [100] * 40 + [10] * 360
+    with ProgressBar("tracing", len(lengths), work=sum(lengths)) as bar:
+        for length in lengths:
+            now[0] += length / 100
+            bar.advance(1, length)
+    assert capsys.readouterr().err.splitlines() == ["tracing: 30 of 400, 1 min left"]

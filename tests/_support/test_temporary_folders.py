@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from riskfront._support.temporary_folders import scratch_folder
+from riskfront._support.files import scratch_folder
 
 HOLD = """
 import sys, time
-from riskfront._support.temporary_folders import scratch_folder
+from riskfront._support.files import scratch_folder
 with scratch_folder() as folder:
-    (folder / "cargo").write_text("examples")
+    (folder / "payload").write_text("examples")
     print(folder, flush=True)
     time.sleep(60)
 """
@@ -29,7 +29,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_folder_is_removed_in_the_end(temporary: Path) -> None:
     with scratch_folder() as folder:
-        (folder / "cargo").touch()
+        (folder / "payload").touch()
         assert folder.parent == temporary
     assert not list(temporary.iterdir())
 
@@ -41,7 +41,7 @@ def test_folders_of_killed_processes_are_removed_and_no_others(temporary: Path) 
     assert run.stdout is not None
     held = Path(run.stdout.readline().strip())
     with scratch_folder():
-        assert (held / "cargo").exists(), "its process lives"
+        assert (held / "payload").exists(), "its process lives"
     run.send_signal(signal.SIGKILL)
     run.communicate()
     assert held.exists()

@@ -110,6 +110,7 @@ def test_frontier_with_several_limits_and_objectives() -> None:
     assert len(frame) > 2
 
 
+@pytest.mark.slow
 def test_verify_accepts_what_is_true() -> None:
     for name in BY_NAME:
         assert rf.verify(rf.calibrate(TABLE, PROBLEM, method=name, seed=2), TABLE) == []

@@ -24,6 +24,7 @@ def table(data: dict[str, np.ndarray], order: np.ndarray | None = None) -> rf.Lo
     return rf.LossTable(configs, losses, groups={"label": data["label"][at]})
 
 
+@pytest.mark.slow
 def test_sorted_rows_give_no_false_certificates() -> None:
     """Bets in the order of a file that is sorted by label won 200 times of 200 on a limit that is broken."""
     false = 0
@@ -45,6 +46,7 @@ def test_the_certificate_does_not_depend_on_the_order_of_rows(order: str) -> Non
     assert again.to_dict() == found.to_dict()
 
 
+@pytest.mark.slow
 def test_calibrate_on_sorted_rows_bets_in_random_order() -> None:
     false = 0
     for seed in range(40):
@@ -92,6 +94,7 @@ def test_shared_examples_are_found_by_content(one: np.ndarray, other: np.ndarray
     assert of(one).shares_examples(of(other))
 
 
+@pytest.mark.slow
 def test_independent_samples_are_not_taken_for_shared() -> None:
     """Equal contents are common where losses are 0/1, and in draws with replacement from few examples."""
     rng = np.random.default_rng(0)
@@ -119,6 +122,7 @@ def test_a_tenth_of_the_planning_examples_among_the_testing_ones_is_found() -> N
     assert rf.certify(plan, rf.LossTable(configs, new), problem)
 
 
+@pytest.mark.slow
 def test_costs_of_few_inputs_are_not_taken_for_shared() -> None:
     """Costs computed from 3,000 lengths are continuous numbers, and independent draws meet in some of them."""
     lengths = np.random.default_rng(3).random(3000)

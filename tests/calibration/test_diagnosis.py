@@ -1,5 +1,7 @@
 """Why nothing was certified, and what would help."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -93,6 +95,7 @@ def test_graphs_name_the_node_that_came_nearest() -> None:
         assert found["examples_if_perfect"] > 40
 
 
+@pytest.mark.slow
 def test_conditional_limits_count_their_examples() -> None:
     table = random_table(n=60)
     for where in ({"given": "answered"}, {"per": "label", "given": "answered"}):
@@ -110,3 +113,29 @@ def test_a_ratio_over_nothing_has_nothing_to_measure(method: str) -> None:
     found = rf.calibrate(table, rf.Problem(rf.Limit.precision(at_least=0.9), minimize="cost"), method=method)
     assert not found
     assert "what it is divided by is 0 on all" in found.verdict()
+
+
+@pytest.mark.parametrize("highest", [0.999, 1.1])
+def test_a_declared_order_that_begins_with_too_few_examples_says_where_to_begin(highest: float) -> None:
+    score = np.random.default_rng(0).random(1500)
+    answered = score >= np.linspace(0.01, highest, 60)[:, None]
+    losses = {"error": answered & (score < 0.02), "answered": answered, "skipped": ~answered}
+    table = rf.LossTable([{"threshold": float(value)} for value in np.linspace(0.01, highest, 60)], losses)
+    problem = rf.Problem("error <= 0.1 given answered", minimize="skipped")
+    found = rf.calibrate(table, problem, method=rf.OrderedKnob(safest={"threshold": "high"}))
+    assert not found
+    assert "OrderedKnob(safest=..., start=value)" in found.diagnosis["message"]
+    assert rf.calibrate(table, problem, method=rf.OrderedKnob(safest={"threshold": "high"}, start=0.9))
+
+
+def test_among_hopeless_settings_the_nearest_is_the_one_that_measures_best() -> None:
+    risks = np.array([0.9, 0.5, 0.3, 0.6])
+    losses = np.arange(1000) < 1000 * risks[:, None]
+    found = diagnosis(one_setting(losses), rf.Limit("error", at_most=0.1))
+    assert found["p_value"] == 1
+    assert found["setting"] == {"t": 2}
+
+
+def test_how_many_times_as_many_is_a_plain_number() -> None:
+    found = diagnosis(one_setting(np.arange(2000) < 198), rf.Limit("error", at_most=0.1))
+    assert re.search(r", [\d,]+ times as many as now", found["message"])

@@ -11,7 +11,7 @@ from riskfront._calibration.decision import decide
 from riskfront.methods import Plan
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.statistics._procedures import FixedSequence, Holm
-from riskfront.testing._rates import too_many
+from riskfront.testing._findings import too_many
 from tests.support.tables import random_table
 
 PROBLEM = rf.Problem([rf.Limit("error", at_most=0.12)], ["cost"])
@@ -71,6 +71,7 @@ def prompts(rng: np.random.Generator, n: int, m: int = 60) -> tuple[rf.LossTable
     return rf.LossTable([{"prompt": f"p{i}"} for i in range(m)], losses), risk
 
 
+@pytest.mark.slow
 def test_never_fewer_certificates_than_bonferroni_by_more_than_a_hair() -> None:
     problem = rf.Problem([rf.Limit("error", at_most=0.1)], ["cost"])
     nothing = {"with": 0, "without": 0, "bonferroni": 0}

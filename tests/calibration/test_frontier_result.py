@@ -60,6 +60,18 @@ def test_nothing_certified_is_a_result_with_a_reason(table: rf.LossTable) -> Non
         _ = nothing.config
 
 
+def test_why_nothing_is_certified_is_said_at_the_level_that_a_value_has_for_sure(table: rf.LossTable) -> None:
+    tight = [0.0005 * k for k in range(1, 9)]
+    found = rf.frontier(table, PROBLEM, {"error": [*tight, 0.2]}, simultaneous=True)
+    assert len(found.failures) >= 6
+    for failure in found.failures.values():
+        assert failure["p_value"] > failure["tested_at"]
+        assert failure["tested_at"] == pytest.approx(0.1 * 0.95 * 0.3 / 9)  # a third of the layers, one of nine values
+        # so many examples without any loss would do, and one fewer would not
+        alpha, perfect = float(failure["limit"].split("<= ")[1]), failure["examples_if_perfect"]
+        assert (1 - alpha) ** perfect <= failure["tested_at"] < (1 - alpha) ** (perfect - 1)
+
+
 def test_saved_and_loaded_it_gives_the_same_certificates(found: rf.Frontier, tmp_path) -> None:
     found.save(tmp_path / "f.json")
     loaded = rf.Frontier.load(tmp_path / "f.json")
@@ -142,6 +154,7 @@ def test_limits_that_do_not_vary_hold_everywhere(table: rf.LossTable) -> None:
     assert rf.verify(certificate, table) == []
 
 
+@pytest.mark.slow
 def test_betting_limits_and_several_objectives(tmp_path) -> None:
     rng = np.random.default_rng(4)
     share = np.clip(rng.normal(np.linspace(0.02, 0.3, 12)[:, None], 0.05, (12, 900)), 0, 1)

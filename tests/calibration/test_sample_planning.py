@@ -20,6 +20,7 @@ def population(risks: list[float], n: int = 20_000, seed: int = 0) -> rf.LossTab
     return rf.LossTable([{"k": k} for k in range(len(risks))], {"error": error, "cost": cost})
 
 
+@pytest.mark.slow
 def test_as_many_examples_certify_as_often_as_was_planned() -> None:
     plan = rf.plan_sample("error <= 0.05", 0.03, settings=2)
     assert plan.examples is not None
@@ -32,7 +33,8 @@ def test_as_many_examples_certify_as_often_as_was_planned() -> None:
 def test_curve_and_words() -> None:
     asked = ["error <= 0.05", "abstained <= 0.2 given hard"]
     plan = rf.plan_sample(asked, {"error": 0.02, "abstained": 0.1}, shares={"abstained": 0.5})
-    assert (np.diff(plan.curve["chance"]) > -0.1).all()  # counts are whole numbers: one example more may cost a little
+    assert (np.diff(plan.curve["chance"]) >= 0).all()  # with so many or more
+    assert ((plan.curve["chance"] >= 0.8) == (plan.curve["examples"] >= plan.examples)).all()
     reached = plan.curve.loc[plan.curve["examples"] == plan.examples, "chance"].item()
     assert reached >= 0.8
     assert f"About {plan.examples:,} examples" in str(plan)
@@ -89,6 +91,7 @@ def test_an_ordered_knob_needs_what_its_limit_needs() -> None:
     assert found.examples == found.limits["testing_examples"].item()
 
 
+@pytest.mark.slow
 def test_named_settings_certify_as_often_as_was_planned() -> None:
     """Planned as if names were numbers, only .6 of draws were certified: half of delta goes to the fallback test."""
     n = rf.plan_sample("error <= 0.1", 0.05, settings=60, named=True).examples
@@ -103,6 +106,7 @@ def test_named_settings_certify_as_often_as_was_planned() -> None:
     assert certified >= 75
 
 
+@pytest.mark.slow
 def test_every_group_must_pass() -> None:
     """Two groups of one size have two chances to fail; the share of one of them alone forgets that."""
     asked = "error <= 0.1 per label"
@@ -118,6 +122,7 @@ def test_every_group_must_pass() -> None:
     assert (found["n_certified"] > 0).mean() == pytest.approx(0.8, abs=0.08)
 
 
+@pytest.mark.slow
 def test_signed_losses_certify_as_often_as_was_planned() -> None:
     drop = np.repeat([1.0, -1.0, 0.0], [1000, 800, 18_200])[None, :]
     plan = rf.plan_sample("drop <= 0.04", 0.01, settings=1, bounds={"drop": (-1, 1)}, spread=drop.std())
@@ -155,7 +160,7 @@ def test_command(tmp_path, monkeypatch) -> None:
 def test_limits_on_one_class_ask_for_its_share() -> None:
     with pytest.raises(rf.InvalidInputError, match=r"prevalence=0\.1"):
         rf.plan_sample("recall >= 0.95", 0.98)
-    with pytest.raises(rf.InvalidInputError, match="answered so"):
+    with pytest.raises(rf.InvalidInputError, match="with one answer alone"):
         rf.plan_sample("precision >= 0.9", 0.95)
     every = rf.plan_sample("recall >= 0.95", 0.98, prevalence=1, method="ordered-knob").examples
     tenth = rf.plan_sample("recall >= 0.95", 0.98, prevalence=0.1, method="ordered-knob").examples

@@ -9,10 +9,9 @@ from scipy import stats
 
 import riskfront as rf
 from riskfront._calibration import frontier_plan
-from riskfront._calibration.frontier_plan import plan_frontier, plan_paths
-from riskfront._calibration.value_grid import ValueGrid
+from riskfront._calibration.frontier_plan import ValueGrid, plan_frontier, plan_paths
 from riskfront.statistics._nested_sequences import TestSequence, reject_along
-from riskfront.testing._rates import too_many
+from riskfront.testing._findings import too_many
 from tests.support.command_line import riskfront
 
 ALPHAS = (0.3, 0.2, 0.1)
@@ -100,6 +99,7 @@ def _by_definition(sequences: list[TestSequence], p: np.ndarray, level: float, l
             rejected[loosest[v] : v + 1, s] = True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [False, True])
 def test_error_of_all_statements_together(broken: bool) -> None:
     """Six settings, each a hair above another limit of three, in any order: exact tests of the same examples at all limits.
@@ -142,6 +142,7 @@ def test_a_plan_sees_no_testing_example() -> None:
         np.testing.assert_array_equal(one.settings, other.settings)
 
 
+@pytest.mark.slow
 def test_error_of_all_statements_through_the_public_door() -> None:
     """Cheap settings sit a hair above each limit; no pair of the whole frontier may be false in more than delta of runs."""
     rng = np.random.default_rng(2)
@@ -212,3 +213,19 @@ def test_slacks_from_some_totals_are_those_of_all(monkeypatch: pytest.MonkeyPatc
         assert decisive.sum() > 200
         assert np.abs(ours - exact)[decisive].max() < 0.02
         assert (np.abs(ours) >= 6.9)[~decisive].all()
+
+
+def test_a_known_order_gives_every_value_a_share_of_its_own() -> None:
+    """Nothing plans, so nothing tells which value is next: a sequence through several would wait at the loosest for ever."""
+    rng = np.random.default_rng(0)
+    risk = np.linspace(0.01, 0.3, 60)[:, None]
+    graded = np.clip(risk + 0.15 * (rng.random(1500) - 0.5) * np.sqrt(risk), 0, 1)
+    cost = np.repeat(np.linspace(1, 0.1, 60)[:, None], 1500, axis=1)
+    values = [0.04, 0.06, 0.08, 0.1, 0.12, 0.14, 0.16, 0.18]
+    method = rf.methods.OrderedKnob(safest={"k": "low"})
+    for error in (graded, rng.random((60, 1500)) < risk):
+        table = rf.LossTable([{"k": k} for k in range(60)], {"error": error, "cost": cost})
+        found = rf.frontier(table, PROBLEM, {"error": values}, method=method, simultaneous=True)
+        certified = found.frame["n_certified"].to_numpy()
+        assert (np.diff(certified) < 0).all(), "each tighter value certifies fewer settings, and none certifies nothing"
+        assert certified[-1] > 0

@@ -10,11 +10,10 @@ import pytest
 
 import riskfront as rf
 from riskfront._problems.proxies import batch_column
-from riskfront._reporting.python_command import python_command
-from riskfront._reporting.sentences import how_made
-from riskfront._reporting.unlabelled_words import unlabelled_words
+from riskfront._reporting.page import python_command
+from riskfront._reporting.sentences import how_made, unlabelled_words
 from riskfront.methods._evidence.limit_tests import Evidence
-from riskfront.methods._evidence.unlabelled_examples import with_unlabelled
+from riskfront.methods._evidence.prediction_powered import with_unlabelled
 from tests.support.command_line import riskfront
 
 M, N, TIMES = 25, 600, 12
@@ -37,6 +36,7 @@ def tables(seed: int = 0, **groups: Any) -> tuple[rf.LossTable, rf.LossTable]:
     return rf.LossTable(CONFIGS, here, {"g": g}), rf.LossTable(CONFIGS, there, {"g": h})
 
 
+@pytest.mark.slow
 def test_a_good_proxy_brings_more_than_labels_alone() -> None:
     alone, helped = [], []
     for seed in range(12):
@@ -69,6 +69,7 @@ def test_what_the_certificate_says() -> None:
     assert "error <= 0.1 proxy judge" in str(found.problem)
 
 
+@pytest.mark.slow
 def test_it_is_saved_loaded_and_recomputed(tmp_path: Path) -> None:
     labelled, others = tables()
     found = rf.calibrate(labelled, PROBLEM, unlabelled=others)
@@ -113,6 +114,7 @@ def test_groups_conditions_drops_and_lower_limits(limit: str) -> None:
     assert rf.verify(found, labelled, unlabelled=others) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["split-fst", "bonferroni", "holm", "constrained-path", "low-risk-path", "sgt"])
 def test_every_method_takes_them(method: str) -> None:
     labelled, others = tables(4)
@@ -154,6 +156,7 @@ def test_the_order_of_rows_decides_nothing_but_a_draw() -> None:
     assert abs(np.corrcoef(np.arange(N), means)[0, 1]) < 0.15
 
 
+@pytest.mark.slow
 def test_a_frontier_takes_them_too() -> None:
     labelled, others = tables(6)
     for together in (False, True):
@@ -237,6 +240,7 @@ def long(table: rf.LossTable, path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_command_line(tmp_path: Path) -> None:
     here, there = (long(table, tmp_path / f"{name}.parquet") for name, table in zip("ab", tables(), strict=True))
     out, page = tmp_path / "c.json", tmp_path / "page.html"

@@ -3,10 +3,12 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import riskfront as rf
 from riskfront._cascades.confidence import matrix, quantiles
+from riskfront._data.logs.runs import Runs
 from tests.support.runs import simulated_runs
 
 
@@ -230,3 +232,84 @@ def test_a_limit_on_a_mean_price_needs_the_most_that_a_call_costs(tmp_path):
     told = dataclasses.replace(runs, values={**runs.values, "input_tokens": np.full((3, 600), 9.0)}).priced(by_token)
     with pytest.raises(rf.InvalidInputError, match="which no log tells"):
         rf.Cascade(told, confidence="confidence", thresholds=4).table().bounds("cost")
+
+
+def test_another_cascade_of_the_same_logs_asks_the_same_examples_again():
+    problem = rf.Problem("score >= 0.2", minimize="cost")
+
+    def uses(*models, seed=0):
+        made = rf.Cascade(simulated_runs(seed, n=300).only(list(models)), thresholds=[0.3, 0.6])
+        return len(rf.calibrate(made.table(binary=("score",)), problem).earlier_looks)
+
+    assert [uses("m0", "m1"), uses("m0", "m2"), uses("m1", "m2"), uses("m0", "m1")] == [0, 1, 2, 0]
+    assert uses("m0", "m1", seed=1) == 0  # other questions under the same names
+
+
+@pytest.mark.parametrize("times", [2, 8])
+def test_answers_to_one_prompt_need_one_name(times) -> None:
+    rng, n = np.random.default_rng(0), 60
+    examples = pd.DataFrame(
+        {
+            "example": [f"{k}-{i}" for i in range(times) for k in range(n)],
+            "prompt": [f"Is {k} odd?" for k in range(n)] * times,
+        }
+    )
+    score = (rng.random((2, n * times)) < 0.8).astype(float)
+    sure = rng.random((2, n * times))
+    runs = Runs(pd.DataFrame({"model": ["small", "large"]}), examples, {"score": score, "confidence": sure})
+    with pytest.raises(
+        rf.InvalidInputError, match=f"{n * (times - 1)} have the prompt of another under a name of their own"
+    ):
+        rf.Cascade(runs, confidence="confidence")
+
+
+def test_prompts_may_come_again_by_chance() -> None:
+    """People send the same few prompts independently of each other."""
+    rng, n = np.random.default_rng(0), 900
+    prompts = [f"Is {k} odd?" for k in np.minimum(rng.zipf(1.5, n), 200)]
+    examples = pd.DataFrame({"example": [str(i) for i in range(n)], "prompt": prompts})
+    score, sure = (rng.random((2, n)) < 0.8).astype(float), rng.random((2, n))
+    runs = Runs(pd.DataFrame({"model": ["small", "large"]}), examples, {"score": score, "confidence": sure})
+    assert rf.Cascade(runs, confidence="confidence").table().n_examples > 700
+
+
+def popular_prompts(n: int = 1000, pool: int = 5000) -> Runs:
+    """Requests as users send them, some prompts often; what a model answers depends on the prompt alone."""
+    rng = np.random.default_rng(0)
+    sent = rng.choice(pool, size=n, p=(weight := 1 / np.arange(1, pool + 1)) / weight.sum())
+    words, hard, cost = rng.integers(0, 3000, (pool, 8)), rng.random(pool), rng.random((2, pool))
+    prompts = [" ".join(map(str, words[prompt])) for prompt in sent]
+    return Runs(
+        pd.DataFrame({"model": ["small", "large"]}),
+        pd.DataFrame({"example": [f"request {k}" for k in range(n)], "prompt": prompts}),
+        {"score": np.stack([hard[sent] > 0.4, hard[sent] > 0.05]).astype(float), "cost": cost[:, sent] * [[1], [10]]},
+    )
+
+
+def test_prompts_that_users_sent_again_count_where_that_is_declared() -> None:
+    runs = popular_prompts()
+    once = runs.examples["prompt"].nunique()
+    with pytest.raises(rf.InvalidInputError, match=r"prompt and all numbers of another .* repeats='independent'"):
+        rf.Cascade(runs)
+    cascade = rf.Cascade(runs, repeats="independent")
+    assert cascade.runs.n_examples + cascade.n_aside == 1000
+    problem = rf.Problem("score drop <= 0.5", minimize="cost", reference="large")
+    said = rf.calibrate(cascade.table(), problem).notes
+    assert any("count as independent draws because that was declared" in note for note in said)
+    kept = rf.Router(runs, repeats="keep-one")
+    assert kept.runs.n_examples + kept.n_aside == once
+    certificate = rf.calibrate(kept.table(), problem)
+    assert any("were left out" in note for note in certificate.notes)
+    assert certificate.intake.read == 2000  # two models
+    with pytest.raises(rf.InvalidInputError, match="repeats must be one of"):
+        rf.Cascade(runs, repeats="some")
+
+
+def test_several_answers_to_one_prompt_are_no_copies_to_leave_out() -> None:
+    runs = popular_prompts()
+    twice = np.tile(np.unique(runs.examples["prompt"], return_index=True)[1], 2)
+    values = {name: array[:, twice] + np.arange(len(twice)) * 1e-9 for name, array in runs.values.items()}
+    about = runs.examples.iloc[twice].assign(example=range(len(twice))).reset_index(drop=True)
+    for repeats in ("refuse", "keep-one"):
+        with pytest.raises(rf.InvalidInputError, match="Give all answers to one prompt one name"):
+            rf.Cascade(Runs(runs.settings, about, values), repeats=repeats)

@@ -9,9 +9,12 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import riskfront as rf
-from riskfront._cascades import features, learners, words
+from riskfront._cascades import features, gain, words
 from riskfront._cascades.replay import replay
 from riskfront._data.logs.runs import Runs
+from tests.support.command_line import riskfront
+
+pytestmark = pytest.mark.slow
 
 
 def tasks(seed=0, n=1000, failing=False):
@@ -165,13 +168,13 @@ def test_trees_as_numbers_are_those_of_scikit_learn():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((400, 5))
     y = np.sin(3 * x[:, 0]) + (x[:, 1] > 0) + 0.1 * rng.standard_normal(400)
-    fitted, _ = learners.fit_boosted(x, y[None])
-    model = HistGradientBoostingRegressor(min_samples_leaf=20, **learners._TREES).fit(x, y)
+    fitted, _ = gain.fit_boosted(x, y[None])
+    model = HistGradientBoostingRegressor(min_samples_leaf=20, **gain._TREES).fit(x, y)
     fresh = rng.standard_normal((300, 5))
     again = json.loads(json.dumps(fitted))
-    np.testing.assert_allclose(learners.predict(again, fresh)[0], model.predict(fresh), atol=1e-12)
+    np.testing.assert_allclose(gain.predict(again, fresh)[0], model.predict(fresh), atol=1e-12)
     np.testing.assert_array_equal(
-        learners.predict(again, fresh)[0], [learners.predict(again, fresh[i : i + 1])[0, 0] for i in range(300)]
+        gain.predict(again, fresh)[0], [gain.predict(again, fresh[i : i + 1])[0, 0] for i in range(300)]
     )
 
 
@@ -189,8 +192,8 @@ def test_one_row_is_predicted_as_in_a_matrix():
 def test_cross_fitted_predictions_do_not_see_their_example():
     rng = np.random.default_rng(1)
     x, y = rng.standard_normal((200, 300)), rng.random((1, 200))
-    for fit in (learners.fit_linear, learners.fit_boosted):
-        _, guesses = fit(x[:, :20] if fit is learners.fit_boosted else x, y)
+    for fit in (gain.fit_linear, gain.fit_boosted):
+        _, guesses = fit(x[:, :20] if fit is gain.fit_boosted else x, y)
         assert abs(np.corrcoef(guesses[0], y[0])[0, 1]) < 0.25
 
 
@@ -261,3 +264,40 @@ def test_a_policy_says_what_it_needs(tmp_path):
     data["thresholds"] = [data["thresholds"][0] * 2]
     with pytest.raises(rf.InvalidInputError, match="changed after it was made"):
         rf.Policy.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("limits", "minimize", "ordered"),
+    [
+        (["score drop <= 0.05"], "cost", True),
+        (["score drop <= 0.05", "score drop <= 0.2 per topic"], "cost", True),
+        (["score >= 0.5"], "cost", False),
+        (["score drop <= 0.05"], "calls", False),
+        (["score drop <= 0.05", "cost <= 20"], "cost", False),
+    ],
+)
+def test_levels_of_a_router_are_tested_in_their_order_where_the_safe_end_is_known(limits, minimize, ordered):
+    runs = tasks(n=400)
+    problem = rf.Problem(limits, minimize=minimize, reference="large")
+    found = rf.Router(runs).method_for(problem)
+    assert (found == rf.OrderedKnob(safest={"least gain a dollar": "low"})) is ordered
+    assert rf.Cascade(runs).method_for(problem).name == "pareto-testing"
+
+
+def test_the_order_is_another_where_the_reference_is_not_the_dearest():
+    problem = rf.Problem(["score drop <= 0.05"], minimize="cost", reference="middle")
+    assert rf.Router(tasks(n=400)).method_for(problem).name == "pareto-testing"
+
+
+def test_a_router_tested_in_order_uses_all_examples_and_verifies(tmp_path):
+    runs = tasks()
+    runs.save(tmp_path / "runs.parquet")
+    limit = ["--reference", "large", "--limit", "score drop <= 0.05", "--minimize", "cost"]
+    done = riskfront("cascade", tmp_path / "runs.parquet", "--router", *limit, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    certificate = rf.Certificate.load(tmp_path / "out" / "certificate.json")
+    assert (certificate.method, certificate.n_opt, certificate.n_test) == ("ordered-knob", 0, 800)
+    assert certificate.tested["models"].iloc[0] == "large"
+    checked = riskfront("verify", tmp_path / "out" / "certificate.json", tmp_path / "runs.parquet")
+    assert checked.returncode == 0, checked.stderr
+    assert rf.Policy.load(tmp_path / "out" / "policy.json").kind == "router"

@@ -51,6 +51,7 @@ def deployed(policy, runs, example):
     return runs.value("score")[int(found.answer), example], [runs.row(name) for name in found.called]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "confidence"), [(rf.Cascade, "confidence"), (rf.Router, "length")])
 def test_every_setting_does_what_its_policy_does(kind, confidence):
     runs = runs_with_failures()
@@ -140,3 +141,22 @@ def test_a_check_on_new_runs_counts_failures_too(kind, confidence):
         score, _ = deployed(policy, fresh, example)
         np.testing.assert_equal(table.losses("score")[0, example], score)
     assert table.intake.read == fresh.intake.read
+
+
+@pytest.mark.parametrize("confidence", ["confidence", None])
+def test_examples_that_a_run_lacks_count_as_the_worst(confidence):
+    """The small model was run on easy questions alone: what it would have said of the others, and how sure, nobody knows."""
+    runs = simulated_runs(n=800)
+    hard = np.random.default_rng(3).random(800) < 0.3
+    values = {name: array.copy() for name, array in runs.values.items()}
+    for array in values.values():
+        array[0, hard] = np.nan
+    made = rf.Cascade(dataclasses.replace(runs, values=values), confidence=confidence)
+    table = made.table()
+    absent = np.isnan(made.runs.value("score")[0])
+    assert absent.sum() > 100
+    started = [row for row, models in enumerate(table.configs["models"]) if str(models).startswith("m0 > ")]
+    assert started
+    for name in ("score", "cost", "calls"):
+        assert np.isnan(table.losses(name)[np.ix_(started, absent)]).all()
+        assert not np.isnan(table.losses(name)[np.ix_(started, ~absent)]).any()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront._cascades.exports import refuse_exports
 from riskfront._cascades.policy import ModelsFailedError, slim
+from riskfront._cli.cascades import refuse_exports
 from tests.support.calls import functions_entered
 from tests.support.runs import simulated_runs
 
@@ -41,6 +41,7 @@ def calls(cascade, *names):
     return {name: model(runs.row(name)) for name in runs.names}
 
 
+@pytest.mark.slow
 def test_a_policy_does_what_was_certified(cascaded):
     cascade, table, certificate, policy = cascaded
     assert len(policy.models) == 2
@@ -52,6 +53,24 @@ def test_a_policy_does_what_was_certified(cascaded):
         assert answer.cost == pytest.approx(table.losses("cost")[row, i])
         assert len(answer.called) == table.losses("calls")[row, i]
         assert answer.answer == (answer.model, i)
+
+
+@pytest.mark.slow
+def test_a_policy_of_limits_that_were_chosen_after_looking(tmp_path):
+    cascade = rf.Cascade(simulated_runs(n=2500), confidence="confidence", thresholds=6)
+    problem = rf.Problem(["score drop <= 0.08"], minimize="cost", reference="m2")
+    frontier = cascade.frontier(problem, {"score drop from m2": [0.05, 0.08, 0.15]})
+    certificate = frontier.choose({"score drop from m2": 0.15})
+    assert frontier.rules[json.dumps(certificate.config)].startswith("Ask ")
+    policy = cascade.policy(certificate)
+    policy.save(tmp_path / "policy.json")
+    loaded = rf.Policy.load(tmp_path / "policy.json")
+    assert loaded.certificate.frontier["chosen"] == {"score drop from m2": 0.15}
+    for i in range(50):
+        assert loaded.route(i, calls(cascade)).model == policy.route(i, calls(cascade)).model
+    monitor = rf.Monitor(loaded.certificate)
+    monitor.update({"score": np.ones(30), "score of m2": np.ones(30)})
+    assert not monitor.alarm
 
 
 def test_counts_agree_with_the_prediction(cascaded):
@@ -178,6 +197,7 @@ def test_a_certificate_of_another_cascade_is_refused(cascaded):
         other.policy(cascaded[2])
 
 
+@pytest.mark.slow
 def test_nothing_certified_gives_no_policy():
     cascade = rf.Cascade(simulated_runs(n=100), confidence="confidence", thresholds=2)
     certificate = rf.calibrate(cascade.table(), rf.Problem(["score >= 0.999"], minimize="cost"))
@@ -185,6 +205,7 @@ def test_nothing_certified_gives_no_policy():
         cascade.policy(certificate)
 
 
+@pytest.mark.slow
 def test_routers_and_learnt_confidences(tmp_path):
     cascade, table, certificate, policy = made(rf.Router, rf.LearntConfidence(["length", "task"]))
     policy.save(tmp_path / "p.json")

@@ -31,6 +31,7 @@ def at_work(policy, seed=9, n=1500, worse=0.0):
     return found.assign(**{"score of m2": runs.value("score")[runs.row("m2")]}), runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("worse", "says", "status"), [(0.0, "keeps every limit", 0), (0.4, "is broken", 1)])
 def test_one_answer_a_request(policy, tmp_path, worse, says, status):
     rows, _ = at_work(policy, worse=worse)
@@ -73,6 +74,17 @@ def test_requests_without_the_reference_are_left_out_and_counted(policy, tmp_pat
     found = rf.check(policy.certificate, table)
     drop = (rows["score of m2"] - rows["score"].fillna(0))[asked].mean()
     assert found.limits["measured"][0] == pytest.approx(drop)
+
+
+def test_the_log_of_serve_is_watched(policy, tmp_path):
+    rows, _ = at_work(policy)
+    failed = [[] for _ in range(len(rows))]
+    rows = rows.rename(columns={"request": "id"}).assign(abstained=False, failed=failed, calls=1)
+    rows.to_json(tmp_path / "requests.jsonl", orient="records", lines=True)
+    policy.save(tmp_path / "policy.json")
+    done = riskfront("monitor", tmp_path / "policy.json", tmp_path / "requests.jsonl", "--audit", "score of m2=1")
+    assert done.returncode == 0, done.stderr
+    assert "1,500" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ def replayed(recorded):
     return {name: lambda prompt, own=own: completion(own[prompt]) for name, own in answers.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "confidence"),
     [
@@ -126,3 +127,14 @@ def test_inspect_lists_what_people_must_supply(tmp_path):
     assert "length: you must supply it with every request (about=)" in " ".join(done.stdout.split())
     found = json.loads(riskfront("inspect", tmp_path / "policy.json", "--json").stdout)
     assert found["needs"]["supplied"] == ["length", "task"]
+
+
+@pytest.mark.slow
+def test_a_request_cannot_say_another_length_of_its_prompt_than_it_has(recorded):
+    """A client could choose the model that answers by it."""
+    policy, trace = certified(recorded, rf.Router, rf.LearntConfidence(["prompt_chars"]), drop=0.09)
+    question, models = next(iter(trace)), replayed(recorded)
+    with pytest.raises(rf.InvalidInputError, match="'prompt_chars' is computed from the request"):
+        policy.route(question, models, about={"prompt_chars": 1})
+    same = policy.route(question, models, about={"prompt_chars": len(question)})
+    assert same.model == policy.route(question, models).model

@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
+from riskfront._calibration.certificates.uses_of_test_set import ASKED
 from tests.support.command_line import LIMITS, long_frame, riskfront
 
 
+@pytest.mark.slow
 def test_the_installed_command(losses):
     command = [Path(sys.executable).parent / "riskfront", "calibrate", losses / "losses.csv", *LIMITS, "--delta", "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -287,21 +289,33 @@ def test_a_certificate_of_something_else_is_refused(losses, tmp_path):
         assert word in done.stderr
 
 
-def test_a_certificate_that_replaces_another_says_what_the_data_were_asked_before(losses, tmp_path):
+@pytest.mark.slow
+def test_a_certificate_that_replaces_another_says_what_the_data_were_asked_before(losses, tmp_path, monkeypatch):
     """Another seed, again and again into the same file: nothing of it is hidden."""
     out = tmp_path / "c.json"
-    call = "from riskfront._cli import main; main()"
-    asked = [
-        "calibrate",
-        str(losses / "losses.parquet"),
-        "--limit",
-        "error <= 0.4",
-        "--minimize",
-        "cost",
-        "--out",
-        str(out),
-    ]
-    for seed in ("0", "1", "2", "2"):
-        subprocess.run([sys.executable, "-c", call, *asked, "--seed", seed], capture_output=True, check=False)
+    asked = ["calibrate", losses / "losses.parquet", "--limit", "error <= 0.4", "--minimize", "cost", "--out", out]
+    for seed in (0, 1, 2, 2):
+        monkeypatch.setattr(ASKED, "_uses", [])  # as in a new process, which remembers nothing
+        riskfront(*asked, "--seed", seed)
     looks = [look["asked"].rpartition(", ")[2] for look in json.loads(out.read_text())["earlier_looks"]]
     assert looks == ["seed 0", "seed 1"]
+
+
+def test_a_certificate_that_replaces_another_knows_its_examples_under_other_declarations(tmp_path, monkeypatch):
+    """--binary, as a hint advises, makes another digest of the same examples; other examples were asked nothing."""
+    rng, out = np.random.default_rng(0), tmp_path / "c.json"
+
+    def asked(name, *options):
+        monkeypatch.setattr(ASKED, "_uses", [])  # as in a new process, which remembers nothing
+        riskfront("calibrate", tmp_path / name, "--limit", "error <= 0.1", "--minimize", "cost", "--out", out, *options)
+        return [look["question"] for look in json.loads(out.read_text())["earlier_looks"]]
+
+    for name in ("losses.csv", "others.csv"):
+        setting, example = np.repeat([0, 1], 500), np.tile(np.arange(500), 2)
+        losses = {"error": 1.0 * (rng.random(1000) < 0.02), "cost": rng.random(1000)}
+        pd.DataFrame({"setting": setting, "example": example, **losses}).to_csv(tmp_path / name, index=False)
+    assert len(asked("losses.csv")) == 0
+    assert len(asked("losses.csv", "--binary", "error")) == 1
+    assert len(asked("losses.csv", "--binary", "error")) == 1  # the same call again
+    assert len(asked("losses.csv")) == 2
+    assert len(asked("others.csv")) == 0

@@ -22,6 +22,7 @@ def table(tmp_path, monkeypatch) -> str:
     return "t.parquet"
 
 
+@pytest.mark.slow
 def test_decide_choose_verify_report(table: str) -> None:
     done = riskfront("decide", table, *RANGES, "--page", "d.html", "--out", "f.json")
     assert done.returncode == 0, done.stderr
@@ -34,6 +35,8 @@ def test_decide_choose_verify_report(table: str) -> None:
     assert riskfront("verify", "c.json", table).returncode == 0
     assert rf.Certificate.load("c.json").problem.limits[1].at_most == 0.2
     assert riskfront("report", "c.json", "--out", "r.html").returncode == 0
+    done = riskfront("inspect", "c.json")
+    assert "Chosen from a frontier of 4 values of error (0.05 to 0.3) and 11" in " ".join(done.stdout.split())
     again = riskfront("choose", "f.json", "--limit", "error=0.3", "--limit", "error per g=0.2", "--json")
     assert json.loads(again.stdout)["config"] == rf.Certificate.load("c.json").config
 
@@ -45,6 +48,7 @@ def test_decide_choose_verify_report(table: str) -> None:
         (["error <= 0.3..0.1"], "smaller number to a larger"),
         (["error <= 0.1..0.3/1"], "at least two values"),
         (["error <= 0.1..x"], "must be a range"),
+        (["error <= 1 %..0.3"], "must be a range"),
         (["q0.9(error) <= 0.1..0.3"], "on a quantile"),
     ],
 )
@@ -70,6 +74,16 @@ def test_bad_choices(table: str) -> None:
     assert riskfront("choose", "nowhere.json", "--limit", "error <= 0.1").returncode == 2
 
 
+@pytest.mark.parametrize("text", ["error <= 10..30 % / 3", "error <= 10 %..30 % / 3"])
+def test_per_cent_signs(table: str, text: str) -> None:
+    wanted = ["error <= 0.1..0.3/3", text.replace(" % / 3", "/3 %")]
+    found = []
+    for one in wanted:
+        riskfront("decide", table, "--limit", one, "--minimize", "cost", "--out", "f.json")
+        found.append(rf.Frontier.load("f.json").values)
+    assert found[0]["error"] == pytest.approx(found[1]["error"])
+
+
 def test_round_values() -> None:
     assert grid_values(0.01, 0.10, 0, 21) == [round(0.01 + 0.005 * k, 3) for k in range(19)]
     assert grid_values(0.01, 0.10, 0, 13) == [round(0.01 * k, 2) for k in range(1, 11)]
@@ -78,6 +92,7 @@ def test_round_values() -> None:
     assert len(grid_values(100, 500, 0, 21)) == 21
 
 
+@pytest.mark.slow
 def test_cascades_have_a_page_with_rules_in_words(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     easy = np.random.default_rng(0).random(500)

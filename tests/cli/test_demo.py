@@ -3,10 +3,13 @@
 import io
 
 import numpy as np
+import pytest
 from rich.console import Console
 
 import riskfront as rf
 from riskfront._cli.demo import cascade_table, run_demo, train_cascade
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_table_is_the_cascade_image_by_image():

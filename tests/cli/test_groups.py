@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from riskfront._cli.option_groups import grouped
+from riskfront._cli.options import grouped
 
 
 @dataclass(frozen=True)

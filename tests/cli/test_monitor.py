@@ -14,7 +14,7 @@ import pytest
 
 import riskfront as rf
 from riskfront import _cli as cli
-from riskfront._calibration.monitoring.state_files import only_one
+from riskfront._calibration.monitoring.outcome_files import only_one
 from tests.support.monitoring import certificate
 
 
@@ -54,6 +54,7 @@ def test_status_is_1_at_an_alarm_and_everything_is_written(folder, capsys):
     assert run("certificate.json", "outcomes.csv", *options, "--follow") == 1  # an alarm stays: nothing to follow
 
 
+@pytest.mark.slow
 def test_standard_input_and_json(folder):
     text = outcomes(2, 300, 0.5).to_json(orient="records", lines=True)
     done = subprocess.run(
@@ -110,6 +111,7 @@ def test_audits_of_columns(folder, capsys):
     assert run("drop.json", "drop.csv", "--audit", "score of full=0.5") == 0
 
 
+@pytest.mark.slow
 def test_following_ends_with_status_1_at_the_alarm(folder):
     outcomes(6, 500, 0.05).to_csv("outcomes.csv", index=False)
     command = [sys.executable, "-m", "riskfront", "monitor", "certificate.json", "outcomes.csv", "--follow"]
@@ -129,6 +131,7 @@ def _saved():
     return os.stat("state.json").st_mtime_ns if os.path.exists("state.json") else 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
 def test_kill_9_while_following_loses_no_outcome_and_counts_none_twice(folder):
     """A writer appends lines, often half a line; the follower is killed again and again, soon after it has saved something."""

@@ -27,6 +27,7 @@ WIDE = ["scores.parquet", "--wide", "--example-column", "subset,id", "--settings
 DROP = ["--reference", "full", "--limit", "score drop <= 0.03", "--minimize", "bits"]
 
 
+@pytest.mark.slow
 def test_a_drop_is_certified_and_verified(folder):
     done = riskfront("calibrate", *WIDE, *DROP, "--out", "out.json")
     assert done.returncode == 0, done.stderr

@@ -84,6 +84,7 @@ def test_yields_a_certificate_for_every_kind_of_limit(name: str) -> None:
             assert found.diagnosis["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", ["one limit", "worst class", "selective", "signed, two objectives"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_plan_knows_opt_data_only(name: str, problem: str) -> None:
@@ -156,6 +157,7 @@ def test_a_broken_method_fails_the_contract(fault: str, words: str) -> None:
         check_method(Own(fault), trials=60)
 
 
+@pytest.mark.slow
 def test_a_method_without_a_guarantee_is_counted_and_not_judged() -> None:
     rates = check_method(Own("uncorrected", guaranteed=False), trials=30)
     assert rates["rate"].max() > 0.3

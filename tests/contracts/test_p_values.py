@@ -7,8 +7,8 @@ import riskfront as rf
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.statistics._p_values import NAMES, P_VALUES
 from riskfront.testing import check_p_value
+from riskfront.testing._findings import too_many
 from riskfront.testing._p_values import LEVELS
-from riskfront.testing._rates import too_many
 from tests.validity import broken
 
 N_SETTINGS, N, ALPHA = 2000, 250, 0.1

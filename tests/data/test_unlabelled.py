@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront._data.derived.unlabelled_batches import ProxyMeans, with_batch_means
+from riskfront._data.unlabelled_batches import ProxyMeans, with_batch_means
 
 CONFIGS = [{"k": k} for k in range(3)]
 
@@ -13,6 +13,7 @@ def table(values: np.ndarray, groups: dict[str, np.ndarray] | None = None, **mor
     return rf.LossTable(CONFIGS, {"judge": values, **more}, groups)
 
 
+@pytest.mark.slow
 def test_each_unlabelled_example_speaks_for_one_labelled_example() -> None:
     rng = np.random.default_rng(0)
     here, there = rng.random((3, 20)), rng.random((3, 85))

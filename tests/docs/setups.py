@@ -114,6 +114,16 @@ def logs_of(tool: str, place: str) -> Callable[[Path], dict[str, Any]]:
     return copy
 
 
+def home(folder: Path) -> dict[str, Any]:
+    """A fitted model and rows that it has not seen."""
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.linear_model import LogisticRegression
+
+    X, y = load_breast_cancer(return_X_y=True)
+    model = LogisticRegression(max_iter=10_000).fit(X[:200, :4], y[:200])
+    return {"model": model, "X": X[200:, :4], "y": y[200:]}
+
+
 SETUPS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "docs/start/bert.md": bert,
     "docs/start/llm-logs.md": llm_logs,
@@ -121,5 +131,6 @@ SETUPS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "docs/start/inspect.md": logs_of("inspect_ai", "logs"),
     "docs/start/promptfoo.md": logs_of("promptfoo", "results.json"),
     "docs/start/lm-eval.md": logs_of("lm_eval", "results"),
+    "docs/index.md": home,
     "README.md": readme,
 }

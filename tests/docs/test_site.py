@@ -105,6 +105,13 @@ def test_every_page_has_a_markdown_twin_in_llms_txt(site: Path, pages: dict[Path
     assert "at_most: upper limit on its mean" in (site / "api" / "tables.md").read_text(encoding="utf-8")
 
 
+def test_lists_are_lists(site: Path) -> None:
+    """An item that follows a sentence without an empty line would be a part of it."""
+    for path in site.rglob("*.html"):
+        text = re.sub(r"<pre.*?</pre>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not re.search(r"^- ", text, re.MULTILINE), path.name
+
+
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "api").glob("*.md"))
     named = set(re.findall(r"^::: riskfront\.(\w+)$", text, re.MULTILINE))

@@ -223,6 +223,7 @@ class Rounded:
         return np.round(self.model.predict_proba(X), 2).astype(self.kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("limits", ["error <= 0.15 given answered", "error <= 0.3 per label"])
 @pytest.mark.parametrize("classes", ["two", "three"])
@@ -358,6 +359,7 @@ def test_model_without_classes_takes_those_of_y() -> None:
         RiskControlledClassifier(model).fit(X[y < 2], named[y < 2])
 
 
+@pytest.mark.slow
 def test_pandas_lists_and_sparse_give_the_same(two) -> None:
     _, X, y = two
     frame = pd.DataFrame({"size": X[:, 0]}, index=np.arange(len(X))[::-1])
@@ -495,6 +497,7 @@ def test_unfitted_model(two) -> None:
         RiskControlledClassifier(LogisticRegression(), train_fraction=1.5).fit(X, y)
 
 
+@pytest.mark.slow
 def test_train_fraction_trains_on_one_part_and_calibrates_on_the_other(two) -> None:
     _, X, y = two
     template = LogisticRegression()
@@ -599,6 +602,7 @@ def test_pickle_and_random_state(two) -> None:
         ({"abstain_thresholds": "high"}, r"abstain_thresholds must be numbers in \[0, 1\]; got 'high'"),
         ({"abstain_thresholds": [0.5, np.nan]}, r"abstain_thresholds must be numbers in \[0, 1\]"),
         ({"limits": "error == 0.1"}, "a limit must be a bound from one side"),
+        ({"limits": "recall => 0.9"}, "a bound must be written '<=' or '>='.*Write 'recall >= 0.9'"),
         ({"limits": "error <= 5"}, r"Did you mean 5 %, which is 0\.05"),
         ({"limits": []}, "a problem must have at least one Limit"),
         ({"limits": None}, "a problem must have at least one Limit"),
@@ -836,6 +840,7 @@ def _expected(estimator) -> dict[str, str]:
     return EXPECTED if isinstance(estimator, RiskControlledMultiLabel) else {}  # no check of the others is exempted
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(CHECKED, expected_failed_checks=_expected)
 def test_scikit_learn_checks(estimator, check) -> None:

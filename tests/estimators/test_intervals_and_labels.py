@@ -19,6 +19,7 @@ from sklearn.svm import LinearSVC
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError, NotCertifiedWarning
+from riskfront.testing._findings import too_many
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +100,20 @@ def test_intervals_say_what_is_wrong(line) -> None:
         rf.RiskControlledIntervals(model, limits="covrage >= 0.9").fit(X, y)
     with pytest.warns(NotCertifiedWarning):
         rf.RiskControlledIntervals(model, limits="coverage >= 99.9 %").fit(X[300:500], y[300:500])
+    classifier = LogisticRegression().fit(X[:600], y[:600] > 0.5)
+    with pytest.raises(InvalidInputError, match="must predict numbers; got LogisticRegression, a classifier"):
+        rf.RiskControlledIntervals(classifier, limits="coverage >= 0.9").fit(X[600:], y[600:])
 
 
+def test_any_object_that_predicts_will_do(line) -> None:
+    class Zero:
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    assert rf.RiskControlledIntervals(Zero(), limits="coverage >= 90 %").fit(*line).certificate_
+
+
+@pytest.mark.slow
 def test_labels_keep_recall_with_few_labels(labels) -> None:
     model, X, y = labels
     safe = rf.RiskControlledMultiLabel(model, limits="recall >= 0.85").fit(X[:900], y[:900])
@@ -135,3 +148,67 @@ def test_a_decision_function_alone_will_do() -> None:
     machine = LinearSVC().fit(X[:500], y[:500])
     other = rf.RiskControlledClassifier(machine, limits="fpr <= 5 %", pos_label=-1).fit(X[500:], y[500:])
     assert set(other.predict(X)) == {-1, 1}
+
+
+class _Middle:
+    """Predicts 0; values are normal around it, so that the coverage of every widening is known."""
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+def _covers(widening: float) -> float:
+    return float(2 * stats.norm.cdf(widening) - 1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "alphas"),
+    [
+        ("coverage >= 0.9", {"coverage": [0.8, 0.9, 0.95]}),
+        (["coverage >= 0.9", "missed <= 0.2 per g"], {"coverage": [0.8, 0.9], "missed per g": [0.3, 0.2]}),
+    ],
+)
+def test_intervals_are_chosen_after_looking(limits, alphas) -> None:
+    rng = np.random.default_rng(0)
+    X, y, g = rng.normal(size=(3000, 2)), rng.normal(size=3000), np.arange(3000) % 2
+    safe = rf.RiskControlledIntervals(_Middle(), limits=limits)
+    groups = {"g": g} if "missed per g" in alphas else None
+    found = safe.frontier(X, y, alphas, groups=groups)
+    widths = []
+    for value in alphas["coverage"]:
+        safe.choose({name: values[0] for name, values in alphas.items()} | {"coverage": value})
+        widths.append(safe.config_["widening"])
+        assert value <= _covers(widths[-1]) <= value + 0.07
+        assert (safe.predict_interval(X[:3])[:, 1] == widths[-1]).all()
+        assert not safe.monitor().alarm
+    assert widths == sorted(widths)
+    assert found.guaranteed
+    assert rf.verify(safe.certificate_, safe.loss_table(X, y, groups)) == []
+
+
+def test_a_frontier_of_intervals_is_rarely_false() -> None:
+    """Candidates come from the tested examples; someone looks at all values and takes a false one if there is."""
+    false, runs, values = 0, 120, [0.5, 0.7, 0.8, 0.9]
+    for run in range(runs):
+        rng = np.random.default_rng([7, run])
+        X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+        found = rf.RiskControlledIntervals(_Middle()).frontier(X, y, {"coverage": values})
+        chosen = [(value, found.choose({"coverage": value})) for value in values]
+        false += any(bool(one) and _covers(one.config["widening"]) < value for value, one in chosen)
+    assert not too_many(false, runs, 0.1)
+    assert false > 0, "a suite that can find nothing proves nothing"
+
+
+@pytest.mark.parametrize("per_label", [False, True])
+@pytest.mark.parametrize("alphas", [{"recall": [0.6, 0.7, 0.8]}, {"recall": [0.6, 0.7], "precision": [0.3, 0.4]}])
+def test_labels_are_chosen_after_looking(per_label, alphas) -> None:
+    X, y = make_multilabel_classification(1700, n_classes=4, random_state=1)
+    model = OneVsRestClassifier(LogisticRegression()).fit(X[:500], y[:500])
+    limits = [f"{name} >= {values[0]}" for name, values in alphas.items()]
+    safe = rf.RiskControlledMultiLabel(model, limits=limits, per_label=per_label)
+    safe.frontier(X[500:], y[500:], alphas)
+    safe.choose({name: values[-1] for name, values in alphas.items()})
+    assert safe.certificate_
+    assert rf.verify(safe.certificate_, safe.loss_table(X[500:], y[500:])) == []
+    found = (safe.predict(X[500:]) & y[500:].astype(bool)).sum(axis=1) / np.maximum(y[500:].sum(axis=1), 1)
+    assert np.where(y[500:].any(axis=1), found, 1).mean() > alphas["recall"][-1]

@@ -14,7 +14,7 @@ from riskfront._problems.problem import Problem
 from riskfront.estimators import _decision_thresholds as rule
 from riskfront.estimators._known_order import KnownOrder, known_order, start_count, start_row
 from riskfront.estimators._metrics import spelled_out
-from riskfront.estimators._score_grid import occurring
+from riskfront.estimators._offered import occurring
 
 
 @pytest.fixture(scope="module")

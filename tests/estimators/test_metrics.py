@@ -14,6 +14,7 @@ MODEL = LogisticRegression().fit(X[:1000], Y[:1000])
 SCORES = {"precision": precision_score, "recall": recall_score, "f1": f1_score}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "least"), [("precision", 0.8), ("recall", 0.8), ("f1", 0.7)])
 def test_measured_as_in_scikit_learn(metric: str, least: float) -> None:
     safe = rf.RiskControlledClassifier(MODEL, limits=f"{metric} >= {least}", minimize="abstained", method="bonferroni")

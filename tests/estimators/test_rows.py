@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from sklearn.base import clone
+from scipy import sparse
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -23,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 import riskfront as rf
 from riskfront.errors import DependentRowsWarning, InvalidInputError
 from riskfront.estimators._costs import Prices
-from riskfront.estimators._neighbouring_rows import resemblance
+from riskfront.estimators._training_rows import resemblance
 
 COSTS = {"false_positive": 5, "missed_positive": "amount"}
 
@@ -91,6 +93,7 @@ def test_amounts_and_clusters_are_routed_as_metadata(data) -> None:
 # ---------------------------------------------------------------- clusters
 
 
+@pytest.mark.slow
 def test_clusters_turn_conditions_into_ratios_and_keep_words_and_order(data) -> None:
     model, X, y, _ = data
     day = np.arange(len(y)) // 3
@@ -232,6 +235,7 @@ def test_set_output_inside_the_model_works(data) -> None:
 # ---------------------------------------------------------------- a threshold for each label
 
 
+@pytest.mark.slow
 def test_a_threshold_for_each_label_serves_rare_labels() -> None:
     X, y = make_multilabel_classification(2200, n_classes=4, random_state=0)
     y[:, 3] &= np.random.default_rng(0).random(2200) < 0.3
@@ -250,3 +254,66 @@ def test_a_threshold_for_each_label_serves_rare_labels() -> None:
     assert safe.certificate_.n_test == 700
     with pytest.raises(InvalidInputError, match="leave out thresholds"):
         clone(safe).set_params(thresholds=[0.5]).fit(X[600:], y[600:])
+
+
+# ---------------------------------------------------------------- uses of the same rows
+
+
+def test_another_model_or_limit_on_the_same_rows_is_another_question_to_them(data) -> None:
+    model, X, y, _ = data
+    other = LogisticRegression(C=0.01).fit(*make_classification(500, n_informative=6, random_state=7))
+    order = np.random.default_rng(0).permutation(len(y))
+
+    def uses(estimator: Any, limit: str, rows: np.ndarray) -> int:
+        fitted = rf.RiskControlledClassifier(estimator, limits=limit, maximize="coverage").fit(X[rows], y[rows])
+        return len(fitted.certificate_.earlier_looks)
+
+    every = np.arange(len(y))
+    assert uses(model, "error <= 0.3", every) == 0
+    assert uses(other, "error <= 0.3", order) == 1
+    assert uses(model, "accuracy >= 0.6", every) == 2
+    assert uses(model, "error <= 0.3", every) == 0  # a repeated question gives its answer again
+    assert (
+        uses(model, "error <= 0.3", every[: len(y) // 2]) == 0
+    )  # a part of the rows is not known again: the page says so
+
+
+def test_fit_warns_where_earlier_questions_leave_no_confidence(data) -> None:
+    model, X, y, _ = data
+    for k in range(3):
+        safe = rf.RiskControlledClassifier(model, limits=f"recall >= 0.{80 + k}", maximize="precision", delta=0.4)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            safe.fit(X, y)
+        words = [str(one.message) for one in said if one.category is rf.NotCertifiedWarning]
+        assert [text.startswith("NO GUARANTEE: no confidence is left") for text in words] == [True] * (k == 2)
+
+
+def test_several_measurements_of_one_example_are_no_examples() -> None:
+    """X is the same in twenty rows, y differs in its last digits: no row equals another."""
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(np.repeat(np.arange(60), 20))
+    X, y = rng.random((60, 2))[rows], rng.random(60)[rows] + 1e-7 * rng.random(1200)
+    with pytest.raises(rf.InvalidInputError, match=r"1,140 have exactly the X of another.* give clusters="):
+        rf.RiskControlledIntervals(_Zero(), limits="coverage >= 80 %").fit(X, y)
+    rf.RiskControlledIntervals(_Zero(), limits="coverage >= 60 %").fit(X, y, clusters=rows)
+    rf.RiskControlledIntervals(_Zero(), limits="coverage >= 80 %", repeats="independent").fit(X, y)
+
+
+def test_few_different_rows_are_independent_draws() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 3, (1200, 2)).astype(float), rng.random(1200)
+    rf.RiskControlledIntervals(_Zero(), limits="coverage >= 80 %").fit(X, y)
+    rf.RiskControlledIntervals(_Zero(), limits="coverage >= 80 %").fit(sparse.csr_array(X), y)
+
+
+class _Zero(RegressorMixin, BaseEstimator):
+    """Predicts 0; was fitted elsewhere."""
+
+    n_features_in_ = 2
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict(self, X):
+        return np.zeros(X.shape[0])

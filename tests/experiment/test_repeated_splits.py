@@ -18,6 +18,7 @@ PROBLEM = rf.Problem([rf.Limit("error", at_most=0.12), rf.Limit("drop", at_most=
 TABLE = random_table(n=500)
 
 
+@pytest.mark.slow
 def test_a_tidy_frame() -> None:
     frame = experiment.run(TABLE, PROBLEM, alphas=[0.1, 0.12], trials=3, calibration=300)
     assert len(frame) == len(BY_NAME) * 2 * 3
@@ -73,6 +74,7 @@ def crowded(seed: int) -> tuple[rf.LossTable, np.ndarray]:
     return rf.LossTable([{"t": i} for i in range(40)], {"error": u < risks[:, None], "cost": cost}), risks
 
 
+@pytest.mark.slow
 def test_violated_is_the_truth_and_held_out_is_noise() -> None:
     """Calibrated on nine tenths, a setting measures above its limit on the last tenth far more often than it breaks it."""
     problem = rf.Problem("error <= 0.1", minimize="cost")

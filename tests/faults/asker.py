@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import riskfront as rf
-from riskfront._data.stores.local_storage import LocalStorage
-from riskfront._data.stores.remote_storage import RemoteStorage
+from riskfront._data.stores.open_storage import RemoteStorage
+from riskfront._data.stores.storage import LocalStorage
 from riskfront._running.tuning import tune as tuning
 
 

@@ -129,10 +129,17 @@ def _write_uses(folder: Path) -> None:
 
 
 def _read_uses(folder: Path) -> str:
-    from riskfront._data.stores.local_storage import LocalStorage
+    from riskfront._data.stores.storage import LocalStorage
     from riskfront._running.tuning.recorded_uses import _recorded
 
     return json.dumps([_recorded(LocalStorage(folder), f"uses/{path.name}") for path in (folder / "uses").iterdir()])
+
+
+def _tuned(folder: Path, adaptive: bool = False) -> str:
+    """The certificate of a run into a store; of a second run, what the store keeps of the first."""
+    space, how = rf.Space(level=rf.Float(0.0, 0.3)), {"search": "random", "budget": 6, "adaptive": adaptive}
+    found = rf.tune(_Losses(), _examples(), space, PROBLEM, store=folder / "run.zarr", n_jobs=1, seed=0, **how)
+    return json.dumps(found.to_dict(), sort_keys=True)
 
 
 def _policy() -> Policy:
@@ -204,7 +211,7 @@ def _read_step(folder: Path) -> str:
 def _checkpoint(folder: Path) -> Any:
     import torch
 
-    from riskfront.transformers._learning.checkpoint import Checkpoint
+    from riskfront.transformers._learning.steps import Checkpoint
 
     torch.manual_seed(5)
     modules = torch.nn.ModuleDict({"one": torch.nn.Linear(4, 3)})
@@ -226,6 +233,19 @@ def _read_checkpoint(folder: Path) -> str:
     if position is None:
         raise _Refused("begins at the beginning")
     return f"{position} {kept.modules.state_dict()} {kept.optimizer.state_dict()['state']}"
+
+
+def _write_comparison(folder: Path) -> None:
+    from riskfront.transformers._gain import Alternative, Gain, save_alternatives
+
+    save_alternatives(folder, [Alternative("words", 0.7, 200, 1.5, 0.25), Alternative("half", 0.75, 100, 2.5, 0.5)])
+    Gain(5.5, 2.25, 0.875, 0.75).save(folder)
+
+
+def _read_comparison(folder: Path) -> str:
+    from riskfront.transformers._gain import Gain, load_alternatives
+
+    return f"{load_alternatives(folder)} {Gain.load(folder)}"
 
 
 def _write_large(folder: Path) -> None:
@@ -308,9 +328,12 @@ KINDS = {
         ),
         Kind("training step of an accelerated folder", lambda folder: str(_step(folder, _make_step)), _read_step),
         Kind("checkpoint of a training", _write_checkpoint, _read_checkpoint),
+        Kind("comparison in an accelerated folder", _write_comparison, _read_comparison),
         Kind("sorted table larger than memory", _write_large, _read_large, "cache/**/*"),
         Kind("traces, and examples of an accelerated folder", _write_passes, _read_passes),
         Kind("store of losses", _write_store, _read_store, "**/run.zarr/**/*"),
         Kind("record of uses", _write_uses, _read_uses),
+        Kind("store of `tune`", lambda folder: str(_tuned(folder)), _tuned),
+        Kind("store of `tune(adaptive=True)`", lambda f: str(_tuned(f, True)), lambda f: _tuned(f, True)),
     )
 }

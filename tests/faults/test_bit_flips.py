@@ -1,4 +1,7 @@
-"""One bit turned around at 100 random places of each kind of file: found or harmless, never a changed result or a raw error."""
+"""One bit turned around at random places of each kind of file: found or harmless, never a changed result or a raw error.
+
+25 places here, 100 in ``make faults``; without a digest 90 of 100 flips in a table were not noticed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from tests.faults.bit_flips import KINDS, flip
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", KINDS)
 def test_found_or_harmless(name: str, tmp_path: Path) -> None:
-    result = flip(KINDS[name], tmp_path)
+    result = flip(KINDS[name], tmp_path, places=25)
     assert result.survived, result
     assert result.found > 0
 

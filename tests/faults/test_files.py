@@ -95,7 +95,7 @@ def test_what_counts_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     table = rf.LossTable([{"k": 0}], {"error": [[0] * 300], "cost": [[1] * 300]})
     rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost")).save(tmp_path / "c.json")
     assert done == ["file", "replace", "folder"]
-    from riskfront._data.stores.local_storage import LocalStorage
+    from riskfront._data.stores.storage import LocalStorage
 
     done.clear()
     assert LocalStorage(tmp_path).create("uses/0000.json", b"{}")

@@ -19,6 +19,9 @@ import pytest
 import riskfront as rf
 from riskfront._data.stores.loss_store import LossStore
 
+# sockets that Dask leaves open when its workers are killed are found by the garbage collector, at any later time
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
 
 EXAMPLES = np.random.default_rng(0).random(500)
@@ -52,8 +55,11 @@ def kill_workers(folder: Path, pauses: list[float]) -> threading.Thread:
 
     def kill() -> None:
         killed: set[int] = set()
+        deadline = time.monotonic() + 120
         for pause in pauses:
             while len(list(folder.iterdir())) < 5:
+                if time.monotonic() > deadline:  # nothing is evaluated: the test fails by itself
+                    return
                 time.sleep(0.02)
             time.sleep(pause)
             pids = [int(path.name.split()[0]) for path in sorted(folder.iterdir(), key=lambda p: p.name.split()[1])]
@@ -63,7 +69,7 @@ def kill_workers(folder: Path, pauses: list[float]) -> threading.Thread:
                 killed.add(alive[-1])
                 os.kill(alive[-1], signal.SIGKILL)
 
-    thread = threading.Thread(target=kill)
+    thread = threading.Thread(target=kill, daemon=True)
     thread.start()
     return thread
 
@@ -72,13 +78,13 @@ def kill_workers(folder: Path, pauses: list[float]) -> threading.Thread:
 def dask() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
     )
     with cluster, distributed.Client(cluster) as client:
         yield client
 
 
-@pytest.mark.parametrize("pauses", [[0.0, 0.2], [0.0, 1.0], [0.0, 0.0]])
+@pytest.mark.parametrize("pauses", [[0.0, 0.2], [0.0, 0.0]])
 def test_both_workers_of_a_dask_cluster_are_killed(
     dask: Any, undisturbed: rf.Certificate, pauses: list[float], tmp_path: Path
 ) -> None:
@@ -124,7 +130,7 @@ calls.mkdir()
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="critical", object_store_memory=200_000_000,
          runtime_env={"env_vars": {"PYTHONPATH": os.environ["PYTHONPATH"]}})
 register_ray()
-killer = kill_workers(calls, eval(sys.argv[2]))
+killer = kill_workers(calls, [0.0, 1.0])
 with joblib.parallel_config(backend="ray"):
     found = rf.tune(Slow(calls), EXAMPLES, SPACE, PROBLEM, store=folder / "run.zarr", **OPTIONS)
 killer.join()
@@ -132,15 +138,14 @@ found.save(folder / "certificate.json")
 """
 
 
-@pytest.mark.parametrize("pauses", [[0.0], [0.0, 1.0]], ids=["one", "two"])
-def test_workers_of_a_ray_cluster_are_killed(undisturbed: rf.Certificate, pauses: list[float], tmp_path: Path) -> None:
-    """In a process of its own: Ray changes joblib for good."""
+def test_workers_of_a_ray_cluster_are_killed(undisturbed: rf.Certificate, tmp_path: Path) -> None:
+    """One worker, then another. In a process of its own: Ray changes joblib for good."""
     pytest.importorskip("ray")
     root = Path(__file__).parents[2]
     paths = [str(root), str(Path(rf.__file__).parents[1]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     quiet = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-c", textwrap.dedent(RAY), str(tmp_path), repr(pauses)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env={**os.environ, **quiet})
+    command = [sys.executable, "-c", textwrap.dedent(RAY), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env={**os.environ, **quiet})
     assert done.returncode == 0, done.stderr[-3000:]
     processes = {path.name.split()[0] for path in (tmp_path / "calls").iterdir()}
     assert len(processes) > 2, "a new process has taken the place of the one that was killed"

@@ -10,7 +10,7 @@ import pytest
 
 import riskfront as rf
 from riskfront._data.stores.loss_store import LossStore
-from riskfront._data.stores.remote_storage import RemoteStorage
+from riskfront._data.stores.open_storage import RemoteStorage
 from tests.faults import servers
 from tests.faults.test_object_storage import PROBLEM, SETTINGS, Losses, examples
 from tests.faults.test_same_moment import ask, check

@@ -69,7 +69,7 @@ def test_without_links_between_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
     import os
     from concurrent.futures import ThreadPoolExecutor
 
-    from riskfront._data.stores.local_storage import LocalStorage
+    from riskfront._data.stores.storage import LocalStorage
 
     def no_links(*_: Any) -> None:
         raise PermissionError("no links here")
@@ -131,7 +131,7 @@ def test_storage_that_cannot_reserve(tmp_path: Path) -> None:
         def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **more: Any) -> None:
             super().pipe_file(path, value, **more)
 
-    from riskfront._data.stores.remote_storage import RemoteStorage
+    from riskfront._data.stores.open_storage import RemoteStorage
 
     storage = RemoteStorage("memory://careless", {})
     assert storage.exclusive

@@ -132,6 +132,7 @@ def selective_world(
     return {"error": error, "answered": answered, "cost": np.repeat(cost[:, None], n, axis=1)}, risk, cost
 
 
+@pytest.mark.slow
 def test_the_front_of_p_values_pays_where_examples_differ() -> None:
     """Selective risk: mean true cost with the front of (p-value, cost) against that of (risk, cost)."""
     problem = rf.Problem([rf.Limit("error", at_most=0.1, given="answered")], ["cost"])

@@ -201,3 +201,16 @@ def test_split_fst_of_every_setting_goes_by_p_value() -> None:
     rows = rf.SplitFST(spacing="every").plan(opt, problem).rows
     assert sorted(rows.tolist()) == list(range(40))
     assert (np.diff(Evidence.of_planning(problem, opt).combined(rows)) >= 0).all()
+
+
+@pytest.mark.parametrize("smooth", [True, False])
+def test_where_nothing_looks_certifiable_the_nearest_setting_is_tested_first(smooth: bool) -> None:
+    """The best setting without its limits would tell nobody what is missing."""
+    recall, alarms = np.array([[0.95], [0.88], [0.5], [0.02]]), np.array([[0.6], [0.32], [0.1], [0.0]])
+    positive, negative = np.random.default_rng(0).random((2, 1, 3000))
+    losses = {"missed": positive >= recall, "alarm": negative < alarms, "cost": negative < alarms}
+    table = rf.LossTable([{"t": t} for t in range(4)], losses)
+    limits = [rf.Limit(n, at_most=a, p_value="hoeffding-bentkus") for n, a in (("missed", 0.1), ("alarm", 0.3))]
+    certificate = rf.calibrate(table, rf.Problem(limits, "cost"), method=make_method("pareto-testing", smooth=smooth))
+    assert not certificate
+    assert certificate.tested["t"].tolist()[0] == 1

@@ -101,3 +101,21 @@ def test_a_classifier_with_one_threshold() -> None:
     assert (made.predict(X[3000:])[positive] == 1).mean() > 0.88
     split = rf.RiskControlledClassifier(model, **asked, thresholds=grid).fit(X[1000:3000], y[1000:3000])
     assert made.config_["threshold"] >= split.config_["threshold"] - 0.02
+
+
+def test_settings_without_the_knob() -> None:
+    """A reference, which loses nothing against itself, is tested first; other settings without the knob are not tested."""
+    configs = [{"model": "small", "level": "none"}, {"model": "large", "level": "none"}]
+    configs += [{"model": "any", "level": level} for level in (3.0, 1.0, 2.0)]
+    right = np.random.default_rng(0).random((5, 400)) < 0.9
+    table = rf.LossTable(configs, {"score": right, "cost": np.ones((5, 400))})
+    method = rf.OrderedKnob(safest={"level": "low"})
+    problem = rf.Problem(["score drop <= 0.1"], minimize="cost", reference="large")
+    assert method.plan(table, problem).rows.tolist() == [1, 3, 4, 2]
+    assert method.plan(table, rf.Problem(["score >= 0.5"], minimize="cost")).rows.tolist() == [3, 4, 2]
+
+
+def test_the_knob_of_the_table_is_named_where_no_end_is_declared() -> None:
+    table = rf.LossTable([{"k": 0.1}, {"k": 0.2}], {"error": np.zeros((2, 50)), "size": np.ones((2, 50))})
+    with pytest.raises(InvalidInputError, match=r"OrderedKnob\(safest=\{'k': 'high'\}\), or --safest k=high"):
+        rf.calibrate(table, PROBLEM, method="ordered-knob")

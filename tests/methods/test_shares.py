@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront.methods._plan import parameters, resolve_defaults
-from riskfront.methods._shares import default_holm_share, planning_share
+from riskfront.methods._plan import default_holm_share, parameters, planning_share, resolve_defaults
 from riskfront.methods._similarity import similarity
 from tests.support.tables import random_table
 

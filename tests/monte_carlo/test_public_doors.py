@@ -6,7 +6,7 @@ each state of the code: with probability at least 1 - 1e-4 for a suite, .98 for 
 
 import pytest
 
-from riskfront.testing._rates import power
+from riskfront.testing._findings import power
 from tests.monte_carlo.suites import SUITES
 from tests.support.simulation import LEVEL, LOOKS, run
 

@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from riskfront.testing._rates import most_allowed
+from riskfront.testing._findings import most_allowed
 from tests.monte_carlo.suites import SUITES
 from tests.mutants.trial_of_mutants import MUTANTS, Verdict, judge_all
 from tests.support import simulation

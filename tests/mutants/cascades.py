@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from riskfront._cascades import cascade, features, outcomes, replay
+from riskfront._data.logs import gather
 from tests.mutants.mutant import Mutant
 
 
@@ -68,7 +69,20 @@ def unscored_requests_vanish() -> None:
     replay._as_answered = broken
 
 
+def copies_are_examples() -> None:
+    """A prompt that comes again under another name counts as one more example."""
+    cascade.runs_that_count = lambda runs, repeats: (runs, ())
+
+
+def ids_tell_questions() -> None:
+    """Answers are compared wherever their ids are the same."""
+    gather._refuse_other_questions = lambda *given: None
+
+
 MUTANTS = [
+    Mutant("copies under other names count", "router: a log copied under other names", copies_are_examples),
+    Mutant("answers with names of their own count", "router: several answers to one prompt", copies_are_examples),
+    Mutant("ids tell questions", "cascade: other questions under one id", ids_tell_questions),
     Mutant("answers of the reference judged", "cascade: few labels and a judge", judged_answers_of_the_reference),
     Mutant("no drop where nobody asked", "check: a policy at work", unasked_references_do_not_drop),
     Mutant("requests without an answer vanish", "check: a policy at work", unscored_requests_vanish),

@@ -8,9 +8,8 @@ import numpy as np
 
 from riskfront._calibration import decision
 from riskfront._calibration.certificates import known_examples
-from riskfront._cascades.known_examples import contents as contents_of_runs
-from riskfront._data import contents
-from riskfront._data.derived import gaps
+from riskfront._cascades.replay import contents as contents_of_runs
+from riskfront._data import contents, derived_losses
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront.methods._evidence.limit_tests import Evidence
@@ -80,17 +79,35 @@ def old_examples_pass() -> None:
 
 def smallest_pair_of_groups() -> None:
     """Of the pairs of groups only the first is compared."""
-    paired = gaps.paired
+    paired = derived_losses.paired
 
     def one_of_them(*given: Any) -> Any:
         found = paired(*given)
         return [(np.zeros_like(differences), kept) for differences, kept in found]
 
     everywhere(paired, one_of_them)
-    gaps.paired = one_of_them
+    derived_losses.paired = one_of_them
+
+
+def exits_in_the_order_they_measure() -> None:
+    """The order of the exit thresholds is learnt from the texts that test it."""
+    from riskfront.methods import OrderedKnob
+    from riskfront.transformers import _certifying
+
+    def learnt(trace: Any, configs: Any, problem: Problem, seed: int) -> Any:
+        table = _certifying._table(trace, configs, trace.examples, {})
+        means = table.losses("accuracy_drop").mean(axis=1)
+        order = np.argsort(means, kind="stable")[1:]  # the full model is no news
+        renamed = [{"tau_layer": 1.0 + place} for place in range(len(order))]
+        columns = {name: table.losses(name)[order] for name in ("accuracy_drop", "flops")}
+        again = LossTable(renamed, columns, None, trace.bounds)
+        return _certifying.calibrate(again, problem, method=OrderedKnob(safest={"tau_layer": "low"}), seed=seed)
+
+    everywhere(_certifying.certify_in_order, learnt)
 
 
 FALLBACK = "calibrate: path and fallback test"
+EXITS = "accelerate: exits in a declared order"
 MUTANTS = [
     Mutant("calibrate: every question is the first", "calibrate: seeds until one passes", uses_not_counted),
     Mutant("fallback test: both tests at delta", FALLBACK, both_tests_at_delta),
@@ -105,4 +122,5 @@ MUTANTS = [
         "calibrate: ratio, gap, worst cases, weights",
         smallest_pair_of_groups,
     ),
+    Mutant("exits: an order read off the tested texts", EXITS, exits_in_the_order_they_measure),
 ]

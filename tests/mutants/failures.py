@@ -8,8 +8,7 @@ import numpy as np
 
 from riskfront._problems.spaces.space import config_id
 from riskfront._running.evaluation.failing_examples import _Parts, _split
-from riskfront._running.evaluation.outcome import Evaluated
-from riskfront._running.evaluation.result_rows import MemoryRows
+from riskfront._running.evaluation.outcome import Evaluated, MemoryRows
 from riskfront._running.tuning.planned_losses import PlannedRows
 from riskfront.errors import InvalidInputError
 from tests.mutants.mutant import Mutant, method

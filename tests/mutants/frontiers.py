@@ -11,10 +11,11 @@ from riskfront._calibration import simultaneous
 from riskfront.statistics import _nested_sequences as nested_sequences
 from tests.mutants.mutant import Mutant, everywhere
 
-PATHS, FALLBACK, CHOSEN = (
+PATHS, FALLBACK, CHOSEN, ACCELERATED = (
     "frontier: paths together",
     "frontier: fallback test together",
     "frontier: chosen after looking",
+    "frontier: accelerated model",
 )
 
 
@@ -105,6 +106,8 @@ def tight_alone_in_fallback() -> None:
 
 
 MUTANTS = [
+    Mutant("frontier of an accelerated model: every sequence at delta", ACCELERATED, full_level_each),
+    Mutant("frontier of an accelerated model: on after a failure", ACCELERATED, past_a_failure),
     Mutant("frontier together: every sequence at delta", PATHS, full_level_each),
     Mutant("frontier together: on after a failure", PATHS, past_a_failure),
     Mutant("frontier together: tighter limits for free", PATHS, tighter_for_free),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from riskfront._data.identity import copies
 from riskfront._data.identity import fingerprints as examples
 from riskfront._data.identity.fingerprints import ExampleFingerprints
+from riskfront.estimators._calibration_examples import Examples
 from tests.mutants.mutant import Mutant, everywhere, method
 
 
@@ -26,11 +29,15 @@ def trains_by_position() -> None:
 
 def calibration_texts_left_out_elsewhere() -> None:
     """Of a text with and without a label, the one with a label always counts."""
-    from riskfront.transformers._data import fresh
-    from riskfront.transformers._data import unlabelled_texts as unlabelled
+    from riskfront.transformers._data import known_texts
 
-    everywhere(unlabelled.unlabelled_contents, lambda data: [])
-    everywhere(fresh.picked_copy, lambda content, n: 0)
+    everywhere(known_texts.unlabelled_contents, lambda data: [])
+    everywhere(known_texts.picked_copy, lambda content, n: 0)
+
+
+def measured_again_counts() -> None:
+    """Rows with the same X and a y of their own are examples of their own."""
+    method(Examples, "_refuse_several_labels", lambda real: lambda self: None)
 
 
 def positions_shuffle_a_split() -> None:
@@ -38,9 +45,9 @@ def positions_shuffle_a_split() -> None:
 
 
 def daily_copies_count() -> None:
-    from riskfront._calibration.sequential import new_examples
+    from riskfront._calibration.sequential import taken_in
 
-    everywhere(new_examples._refuse_copies, lambda run, table: None)
+    everywhere(taken_in._refuse_copies, lambda run, table: None)
 
 
 def orders_are_other_data() -> None:
@@ -50,9 +57,42 @@ def orders_are_other_data() -> None:
     everywhere(contents.order_free_digests, lambda table, losses: [])
 
 
+def digits_tell_examples_apart() -> None:
+    """Costs with fewer digits are taken for those of other examples."""
+    everywhere(examples.rounding_of, lambda one, other: None)
+
+
+def checked_on_the_same_examples() -> None:
+    from riskfront._calibration.certificates import known_examples
+
+    everywhere(known_examples.known_examples, lambda certificate, table, row: 0)
+
+
+def equal_losses_are_one_example() -> None:
+    """Equal losses prove a shared example, however often independent draws have them."""
+    from riskfront._data.identity import shared
+
+    everywhere(shared.shared, lambda first, second, columns=None: len(np.intersect1d(first, second)))
+
+
 UNLABELLED = "accelerate: frequent texts without labels"
 MUTANTS = [
     Mutant("calibrate: a resampled table counts", "calibrate: a resampled table", rich_contents_may_repeat),
+    Mutant(
+        "certify: fewer digits are other examples",
+        "certify: planning examples with other digits",
+        digits_tell_examples_apart,
+    ),
+    Mutant(
+        "check: any examples are new",
+        "check: calibration examples with other digits",
+        checked_on_the_same_examples,
+    ),
+    Mutant(
+        "certify: equal losses are one example",
+        "certify, check: honest examples are refused",
+        equal_losses_are_one_example,
+    ),
     Mutant("sequential: copies count", "sequential: daily copies", daily_copies_count),
     Mutant("calibrate: another order is other data", "calibrate: a table in many orders", orders_are_other_data),
     Mutant("tune: copies count", "tune: copies of examples", copies_of_examples_pass),
@@ -60,6 +100,7 @@ MUTANTS = [
     Mutant("evaluate: copies count", "evaluate: copies of examples", copies_of_examples_pass),
     Mutant("tune: positions shuffle the split", "tune: positions with sorted outcomes", positions_shuffle_a_split),
     Mutant("estimator: copies count", "estimator: copies of examples", copies_of_examples_pass),
+    Mutant("estimator: rows measured again count", "estimator: examples measured again", measured_again_counts),
     Mutant("classifier: splits training rows by position", "classifier: copies of training rows", trains_by_position),
     Mutant("unlabelled: calibration texts left out", UNLABELLED, calibration_texts_left_out_elsewhere),
 ]

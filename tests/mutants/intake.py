@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from riskfront._calibration.certificates import mixture
-from riskfront._data import missing_outcomes as missing
+from riskfront._calibration.certificates import choice
+from riskfront._data import problem_fit as missing
 from riskfront._data.table import LossTable
 from riskfront._problems.limits import Limit
 from tests.mutants.mutant import Mutant, everywhere
@@ -42,7 +42,7 @@ def next_number_in_single_precision() -> None:
 
 
 def everything_mixes() -> None:
-    everywhere(mixture._refuse_limits_that_do_not_mix, lambda problem: None)
+    everywhere(choice._refuse_limits_that_do_not_mix, lambda problem: None)
 
 
 MUTANTS = [

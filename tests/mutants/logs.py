@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 import riskfront as rf
-from riskfront._data.logs import gather
+from riskfront._data.logs import gather, read_runs
+from riskfront._data.logs.runs import Runs
 from tests.mutants.mutant import Mutant, everywhere, method
 
 
@@ -16,7 +17,7 @@ def drops_failed_repeats() -> None:
     averaged = gather.averaged
 
     def broken(frame: Any) -> Any:
-        alone = frame.groupby(["_setting", "example"])["_failed"].transform("all")
+        alone = frame.groupby(["_setting", "_example"])["_failed"].transform("all")
         return averaged(frame[~frame["_failed"] | alone])
 
     everywhere(averaged, broken)
@@ -47,7 +48,21 @@ def drops_what_is_incomplete(name: str) -> Any:
     return apply
 
 
+def absent_examples_go_on() -> None:
+    """A cascade goes on to the next model where nothing was logged of the one before."""
+    method(Runs, "absent", lambda real: property(lambda runs: np.zeros((len(runs), runs.n_examples), dtype=bool)))
+
+
+def scores_of_failed_calls_count() -> None:
+    """A call that failed keeps the score that a file gives it."""
+    everywhere(read_runs._with_failed_calls, lambda runs, worst: runs)
+
+
 MUTANTS = [
+    Mutant("failed calls keep their scores", "cascade: failed calls with a score", scores_of_failed_calls_count),
+    Mutant(
+        "what a run lacks is asked elsewhere", "cascade: a model ran on easy questions alone", absent_examples_go_on
+    ),
     Mutant("an epoch that failed is dropped", "logs: an epoch of Inspect that failed", drops_failed_repeats),
     Mutant("a call that failed is dropped", "logs: the only call of an example failed", drops_failed_calls),
     Mutant("a repeat that failed is dropped", "logs: a repeat of promptfoo that failed", drops_failed_repeats),

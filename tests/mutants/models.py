@@ -30,6 +30,16 @@ def calibrates_on_training_rows() -> None:
     method(Examples, "split", make)
 
 
+def examples_known_by_losses_alone() -> None:
+    """Another model on the same rows is taken for a question to other examples."""
+    method(Examples, "describe", lambda real: lambda self, table: _without_digest(real(self, table)))
+
+
+def _without_digest(table: Any) -> Any:
+    table.examples_digest = None
+    return table
+
+
 def begins_where_labels_look_best() -> None:
     """The first threshold to be tested is the one with the smallest p-value, instead of one that a count finds."""
 
@@ -142,6 +152,11 @@ MUTANTS = [
         "classifier: calibrates on rows it was trained on",
         "classifier: trained on coin flips",
         calibrates_on_training_rows,
+    ),
+    Mutant(
+        "classifier: examples known by losses alone",
+        "classifier: models until one passes",
+        examples_known_by_losses_alone,
     ),
     Mutant(
         "classifier: begins where labels look best",

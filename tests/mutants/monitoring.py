@@ -11,7 +11,6 @@ from riskfront._calibration.monitoring.promise import Promise
 from riskfront._calibration.monitoring.watched_limit import WatchedLimit
 from riskfront.statistics import _audited_gains as audited_gains
 from riskfront.statistics import _change_detection as change_detection
-from riskfront.statistics import _conformal_martingale as conformal_martingale
 from tests.mutants.mutant import Mutant, everywhere, method
 
 
@@ -85,7 +84,7 @@ def counted_twice_after_resume() -> None:
 
 def ranks_not_uniform() -> None:
     """p-values that are a little too small."""
-    real = conformal_martingale.conformal_p_values
+    real = change_detection.conformal_p_values
 
     def broken(counts: Any, scores: Any, edges: Any, uniforms: Any) -> Any:
         after, p_values = real(counts, scores, edges, uniforms)

@@ -46,7 +46,7 @@ def order_after_looking() -> None:
 
 def counted_twice_after_resume() -> None:
     """Each restart counts every outcome once more."""
-    real_layout, real_load = path_test._laid_out, Sequential.from_dict.__func__  # type: ignore[attr-defined]
+    real_layout, real_load = path_test._test_inputs, Sequential.from_dict.__func__  # type: ignore[attr-defined]
     times = [1]
 
     def load(cls: Any, data: Any) -> Any:

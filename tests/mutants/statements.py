@@ -29,8 +29,14 @@ def says_what_it_measures() -> None:
     check._judged = broken
 
 
+def takes_groups_as_they_come() -> None:
+    """The groups of the new data are judged, whichever were certified."""
+    check._covered = lambda test, table, certified: ([True] * len(test.groups(table)), [])
+
+
 MUTANTS = [
     Mutant("frontier: all of delta for every limit", "frontier: five limits together", each_limit_has_all_of_delta),
     Mutant("check: measured values taken for proof", "check: broken by a hair", says_what_it_measures),
     Mutant("check: an alarm whenever it measures above", "check: kept by a hair", says_what_it_measures),
+    Mutant("check: groups as they come", "check: other groups than the certified ones", takes_groups_as_they_come),
 ]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 import riskfront as rf
-from riskfront._calibration.certificates.mixture import mixture_weights
+from riskfront._calibration.certificates.choice import mixture_weights
 from riskfront._data import contents, splits
 from riskfront._data.groups import Groups
 from riskfront._data.sample import Sample

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from riskfront._data.derived import combined
-from riskfront._data.derived.clusters import Clusters
+from riskfront._data import derived_losses
+from riskfront._data.derived_losses import Clusters
 from riskfront.methods._evidence import ranges
 from riskfront.methods._evidence.limit_tests import LimitTest
 from tests.mutants.mutant import Mutant, everywhere, method
@@ -15,7 +15,7 @@ from tests.mutants.mutant import Mutant, everywhere, method
 
 def measured_denominator() -> None:
     """The denominator is taken as known: its mean over the very examples that test."""
-    real = combined.combined
+    real = derived_losses.combined
     everywhere(
         real,
         lambda term, values, column, weights: real(
@@ -57,7 +57,7 @@ def share_forgotten() -> None:
 
 def weights_ignored() -> None:
     """Every example counts as it came."""
-    everywhere(combined.example_weights, lambda name, groups: np.ones(len(groups.codes)))
+    everywhere(derived_losses.example_weights, lambda name, groups: np.ones(len(groups.codes)))
 
 
 def rows_of_a_cluster_count() -> None:

@@ -13,8 +13,8 @@ from riskfront.methods import Plan
 from riskfront.methods._evidence import limit_tests as evidence
 from riskfront.statistics import _p_values as p_values
 from riskfront.statistics._procedures import FixedSequence
+from riskfront.testing._findings import too_many
 from riskfront.testing._populations import POPULATIONS, SHAPE, Population
-from riskfront.testing._rates import too_many
 from tests.validity.broken import kelly
 
 pytestmark = pytest.mark.monte_carlo

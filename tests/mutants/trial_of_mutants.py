@@ -94,7 +94,7 @@ def judge_all(
     """Judge pairs of a mutant, or None, and a suite, each in a fresh process, in the order in which they end."""
     todo = sorted(((mutant, suite, share, first) for mutant, suite in jobs), key=lambda job: job[1] not in _LONG)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload([__name__, "riskfront.transformers"])  # torch takes seconds to import: once for all
     with context.Pool(processes, maxtasksperchild=1) as pool:
         yield from pool.imap_unordered(_judge, todo, chunksize=1)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from riskfront._data.derived import unlabelled_batches as unlabelled
+from riskfront._data import unlabelled_batches as unlabelled
 from riskfront.statistics import _prediction_powered_betting as powered_betting
 from tests.mutants.mutant import Mutant, everywhere, method
 

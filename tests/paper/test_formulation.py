@@ -36,6 +36,7 @@ def p_values(table: rf.LossTable) -> list[float]:
     ]
 
 
+@pytest.mark.slow
 def test_eq_delta_risk() -> None:
     """Eq. (delta_risk): a certificate's settings keep all limits at once with probability 1 - delta over the calibration data.
 

@@ -7,7 +7,7 @@ import riskfront as rf
 from riskfront._calibration.decision import decide
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.statistics import _p_values as pv
-from riskfront.testing._rates import too_many
+from riskfront.testing._findings import too_many
 from tests.support import worlds
 from tests.support.tables import table_of
 

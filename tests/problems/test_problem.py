@@ -187,3 +187,11 @@ def test_words_that_were_typed_come_back() -> None:
     again = rf.Problem.from_dict(problem.to_dict())
     assert again == problem
     assert again.objectives[0].name == "precision"
+
+
+def test_a_limit_in_groups_without_groups_says_where_to_give_them() -> None:
+    problem = rf.Problem("error <= 0.1 per region", minimize="error")
+    with pytest.raises(
+        rf.InvalidInputError, match=r"groups=\{'region': values\}, or of a file the column, --group-columns region"
+    ):
+        problem.check_names(["error"], [])

@@ -24,7 +24,9 @@ def _table(names: tuple[str, str] = ("k", "mode")) -> rf.LossTable:
     cost = np.linspace(1, 0.2, m)[:, None] + 0.01 * rng.random((m, n))
     slow = np.linspace(0.3, 1, m)[:, None] + 0.01 * rng.random((m, n))
     configs = [{names[0]: k, names[1]: "ab"[k % 2]} for k in range(m)]
-    return rf.LossTable(configs, {"error": error, "cost": cost, "latency": slow}, groups={"label": np.arange(n) % 2})
+    noise = np.repeat(1e-7 * rng.random((m, 1)), n, axis=1)
+    losses = {"error": error, "cost": cost, "latency": slow, "noise": noise}
+    return rf.LossTable(configs, losses, groups={"label": np.arange(n) % 2})
 
 
 def _frontier(minimize: list[str], *, names: tuple[str, str] = ("k", "mode")) -> rf.Frontier:
@@ -153,13 +155,13 @@ def test_the_next_step_says_what_it_buys(chrome: Browser, page: Path, found: rf.
     _move(chrome, 0, 1)
     now, then = (float(found.choose({"error": e, "error per label": 0.3}).chosen["cost"].iloc[0]) for e in (0.05, 0.1))
     words = chrome.text("#next-0").replace("\u00a0", " ")
-    share = float(re.search(r"One step looser, 10 %, saves (\d+(?:\.\d+)?) % of cost", words)[1])
+    share = float(re.search(r"5 more points of error \(10 %\) save (\d+(?:\.\d+)?) % of the cost", words)[1])
     assert share == pytest.approx(100 * (now - then) / now, rel=0.06)
     assert "Nothing tighter is certified." in words
 
 
 def test_several_objectives_are_a_front_to_pick_from(chrome: Browser, tmp_path: Path) -> None:
-    several = _frontier(["cost", "latency"])
+    several = _frontier(["cost", "latency", "noise"])
     rf.write_decide_page(several, tmp_path / "two.html")
     chrome.open(tmp_path / "two.html")
     _move(chrome, 0, 3)
@@ -170,7 +172,14 @@ def test_several_objectives_are_a_front_to_pick_from(chrome: Browser, tmp_path: 
     chrome.js("document.querySelectorAll('#options input')[1].click()")
     shown = dict(zip(chrome.all_text("#config th"), chrome.all_text("#config td"), strict=True))
     assert shown == {name: str(value) for name, value in certificate.configs[1].items()}
-    assert "--choose" in chrome.text("#command")
+    import shlex
+
+    for place in range(options):
+        chrome.js("document.querySelectorAll('#options input')[arguments[0]].click()", place)
+        command = shlex.split(chrome.text("#command"))
+        choice = command[command.index("--choose") + 1] if "--choose" in command else ""
+        again = several.choose({"error": 0.15, "error per label": 0.3}, choice)
+        assert again.config == certificate.configs[place], choice
     assert chrome.errors() == []
 
 

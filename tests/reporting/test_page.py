@@ -16,8 +16,7 @@ import pytest
 import riskfront as rf
 from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet
 from riskfront._reporting import certificate_charts, page_values, sentences
-from riskfront._reporting.page import report_html, write_report
-from riskfront._reporting.python_command import python_command
+from riskfront._reporting.page import Section, python_command, report_html, write_report
 from tests.support import certificates
 from tests.support.certificates import certificate
 
@@ -73,6 +72,7 @@ def in_order(text: str, *parts: str) -> bool:
 # ---------------------------------------------------------------- the story
 
 
+@pytest.mark.slow
 def test_story_in_order(pages: dict[str, str]) -> None:
     text = page(pages, "two").text
     parts = ["The chosen setting", "The limits", "The trade-off", "The testing path", "Mixtures", "How it was made"]
@@ -270,6 +270,7 @@ def test_separate_test_data_are_said(pages: dict[str, str]) -> None:
     assert names["certificate"].to_dict() == of.to_dict()  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_mixtures_are_those_of_the_certificate() -> None:
     of = certificate("three")
     found = page_values.mixtures(of)
@@ -286,6 +287,7 @@ def test_mixtures_are_those_of_the_certificate() -> None:
     assert page_values.mixtures(certificate("nothing")) is None
 
 
+@pytest.mark.slow
 def test_a_loaded_certificate_gives_the_same_page(tmp_path: Path) -> None:
     for name in ("two", "nothing"):
         certificate(name).save(tmp_path / "certificate.json")
@@ -319,6 +321,7 @@ def test_page_is_one_small_file_that_forbids_requests(pages: dict[str, str]) -> 
             assert attributes.get("href") in (None, "data:,"), tag
 
 
+@pytest.mark.slow
 def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
     write_report(certificate("two"), tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == certificates.page("two")
@@ -329,6 +332,7 @@ def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 
 
+@pytest.mark.slow
 def test_importing_loads_no_charts() -> None:
     heavy = ("altair", "vl_convert", "matplotlib")
     code = f"import riskfront, riskfront._reporting.page, riskfront.plots, sys; print([m for m in {heavy} if m in sys.modules])"
@@ -336,6 +340,7 @@ def test_importing_loads_no_charts() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_a_report_of_a_later_process_starts_no_compiler() -> None:
     """Putting Vega together takes seconds: the first report on a machine does it, no later one."""
     report_html(certificate("one"))
@@ -364,6 +369,7 @@ def test_accessible(pages: dict[str, str]) -> None:
 # ---------------------------------------------------------------- large tables
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["pareto-testing", "holm"])
 def test_large_tables_are_thinned_and_say_so(method: str) -> None:
     of = certificates.large(method)
@@ -389,3 +395,15 @@ def test_many_groups_are_folded() -> None:
     assert (len(shown), len(more)) == (12, 8)
     assert min(row["p_value"] for row in shown) >= max(row["p_value"] for row in more)
     assert Page(report_html(of)).text.count("(label = ") == 20
+
+
+def test_sections_that_are_not_the_certificates_own_come_after_the_limits() -> None:
+    more = Section(
+        "What else", "Measured, <not> certified.", ["", "ms"], [["full & slow", 21.76], ["small", "?"]], ["A note."]
+    )
+    html = report_html(certificate("one"), sections=[more])
+    page = Page(html)
+    assert "What else Measured, <not> certified. ms full & slow 21.76 small ? A note." in page.text
+    assert (21.76, "21.76") in page.numbers
+    assert page.text.index("The limits") < page.text.index("What else") < page.text.index("The trade-off")
+    assert "What else" not in Page(report_html(certificate("one"))).text

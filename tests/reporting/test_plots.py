@@ -134,6 +134,16 @@ def test_axes_are_taken_and_measures_named() -> None:
 # ---------------------------------------------------------------- trials
 
 
+def test_a_long_verdict_is_a_title_of_several_lines() -> None:
+    losses = {"error": [[0] * 300, [1] * 300], "cost": [[2] * 300, [1] * 300]}
+    table = rf.LossTable([{"threshold": 0.2}, {"threshold": 0.8}], losses)
+    for alpha in (0.1, 0.2):
+        certificate = rf.calibrate(table, rf.Problem(f"error <= {alpha}", minimize="cost"))
+    title = plots.plot_threshold(certificate).get_title()
+    assert "counting both uses" in title.replace("\n", " ")
+    assert max(map(len, title.split("\n"))) <= 64
+
+
 def test_histogram_counts_trials() -> None:
     data = plots.risk_histogram_data(made_up(), "error", bins=10, limit=0.5)
     assert data.methods == ("b", "a")

@@ -5,9 +5,14 @@ import pytest
 
 from riskfront._problems.spaces.space import Choice, Float, Int, Space
 from riskfront.search import LimitTarget, make_search
-from riskfront.search._guided.candidates import Candidates
-from riskfront.search._guided.improvement import draw_levels, log_improvement, log_odds, thresholds
-from riskfront.search._guided.surrogate import Surrogate
+from riskfront.search._guided.region_sampler import (
+    Candidates,
+    Surrogate,
+    draw_levels,
+    log_improvement,
+    log_odds,
+    thresholds,
+)
 
 TARGET = LimitTarget("error", 0.05, n_opt=1500, n_test=3500)
 

@@ -8,7 +8,7 @@ import pytest
 
 from riskfront.statistics import _change_detection as detection
 from riskfront.statistics._audited_gains import SIZES, Moments, audited_gains
-from riskfront.statistics._conformal_martingale import bin_edges, conformal_p_values
+from riskfront.statistics._change_detection import bin_edges, conformal_p_values
 
 
 def plainly(losses, alpha, *, weighted=True):
@@ -17,8 +17,8 @@ def plainly(losses, alpha, *, weighted=True):
     starts = []  # (weight, [value of the bet at each stake])
     unspent, clock, recent, square = 1.0, 0.0, 0.0, (1 - alpha) / alpha
     if weighted:
-        starts.append((detection.AT_ONCE, [1.0] * len(shares)))
-        unspent -= detection.AT_ONCE
+        starts.append((detection.INITIAL_WEIGHT, [1.0] * len(shares)))
+        unspent -= detection.INITIAL_WEIGHT
     found = []
     for x in losses:
         y = (x - alpha) / alpha
@@ -51,6 +51,7 @@ def in_blocks(losses, alpha, sizes, *, weighted=True):
         at += size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 0.5, 0.9])
 def test_sums_are_those_of_all_starts(alpha, weighted):
@@ -67,7 +68,7 @@ def test_sums_are_those_of_all_starts(alpha, weighted):
 def test_weights_add_up_to_at_most_one():
     clock = np.array([0.0, 1e3, 1e9, 1e300])
     left = detection.unspent(clock)
-    assert left[0] == pytest.approx(1 - detection.AT_ONCE)
+    assert left[0] == pytest.approx(1 - detection.INITIAL_WEIGHT)
     assert (np.diff(left) < 0).all()
     assert left[-1] >= 0
     for alpha in (1e-4, 0.01, 0.1, 0.5, 0.99):

@@ -46,6 +46,7 @@ def test_chain_and_fallback() -> None:
     assert graphs.fallback((3,)).weights.tolist() == pytest.approx([1 / 3] * 3)
 
 
+@pytest.mark.slow
 def test_tests_as_the_oracle_on_grids() -> None:
     rng = np.random.default_rng(0)
     for shape in ((5,), (3, 4), (2, 3, 3), (2, 2, 2, 2)):

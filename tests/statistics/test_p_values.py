@@ -133,34 +133,6 @@ def test_stakes_know_the_past_only() -> None:
         assert pv.betting(np.concatenate([np.zeros(40), tail])[None, :], 0.1, 0.1)[0] <= early * (1 + 1e-12)
 
 
-def test_clopper_pearson_bound() -> None:
-    for k, n, level in ((0, 50, 0.1), (3, 100, 0.05), (40, 60, 0.01)):
-        bound = float(pv.binomial_upper_bound(k, n, level))
-        exact = stats.binomtest(k, n, alternative="less").proportion_ci(1 - level, "exact").high
-        assert bound == pytest.approx(exact, rel=1e-9)
-        assert float(pv.binomial(k, n, bound)) == pytest.approx(level, rel=1e-6)
-    assert float(pv.binomial_upper_bound(50, 50, 0.1)) == 1
-    assert float(pv.binomial_upper_bound(0, 0, 0.1)) == 1
-
-
-def test_clopper_pearson_bound_at_the_tiny_levels_of_a_graph() -> None:
-    """At levels below 1e-16, ``1 - level`` is 1, and the bound was 1 for settings that had been certified."""
-    for level in (1e-12, 1e-20, 1e-40):
-        bound = float(pv.binomial_upper_bound(0, 5000, level))
-        assert bound == pytest.approx(1 - level ** (1 / 5000), rel=1e-9)
-
-
-def test_smallest_rejected_inverts_the_test() -> None:
-    low = np.array([0.02, 0.5])
-    level = np.array([0.1, 0.01])
-    for function in (pv.hoeffding, pv.bentkus, pv.hoeffding_bentkus, pv.binomial):
-        bound = pv.smallest_rejected(lambda a, f=function: f(low * 200, 200, a), low, level)
-        assert (function(low * 200, 200, bound) <= level).all()
-        assert (function(low * 200, 200, bound - 1e-6) > level).all()
-    none = pv.smallest_rejected(lambda a: np.ones_like(a), low, level)
-    assert none.tolist() == [1, 1]
-
-
 def test_smallest_sample() -> None:
     # (1 - alpha)^n <= delta: the smallest n at which even a perfect setting could be certified
     for alpha, delta in ((0.1, 0.1), (0.05, 0.1), (0.01, 0.05)):
@@ -168,3 +140,14 @@ def test_smallest_sample() -> None:
         assert n == math.ceil(math.log(delta) / math.log(1 - alpha))
     assert pv.smallest_sample(lambda size: 0.0, 0.1) == 1
     assert pv.smallest_sample(lambda size: 1.0, 0.1, largest=1000) is None
+
+
+@pytest.mark.parametrize(("mean", "alpha"), [(0.039, 0.05), (0.085, 0.1), (0.18, 0.2)])
+def test_the_examples_that_a_near_miss_needs_are_those_of_its_own_test(mean: float, alpha: float) -> None:
+    """Hoeffding-Bentkus needs over 1,280 where an exact binomial test would need fewer than the 1,000 that failed."""
+    needed = {
+        name: pv.P_VALUES[name].examples_like(mean, None, alpha, 0.1) for name in ("hoeffding-bentkus", "binomial")
+    }
+    assert needed["binomial"] < 1000 < 1280 < needed["hoeffding-bentkus"]
+    n = needed["hoeffding-bentkus"]
+    assert pv.hoeffding_bentkus(mean * n, n, alpha) <= 0.1 < pv.hoeffding_bentkus(mean * 1000, 1000, alpha)

@@ -20,14 +20,13 @@ def test_as_the_oracle() -> None:
         assert Uncorrected().reject(p, 0.1).tolist() == (p <= 0.1).tolist()
 
 
-def test_as_statsmodels() -> None:
-    for p in SAMPLES[::5]:
+def test_as_statsmodels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "gc.collect", lambda: 0
+    )  # statsmodels collects garbage in every call: seconds in a large process
+    for p in SAMPLES:
         assert Holm().reject(p, 0.1).tolist() == multipletests(p, 0.1, "holm")[0].tolist()
         assert Bonferroni().reject(p, 0.1).tolist() == multipletests(p, 0.1, "bonferroni")[0].tolist()
-
-
-def test_fixed_sequence_stops_for_good() -> None:
-    assert FixedSequence().reject(np.array([0.01, 0.1, 0.2, 0.0]), 0.1).tolist() == [True, True, False, False]
 
 
 def test_nan_is_never_rejected() -> None:

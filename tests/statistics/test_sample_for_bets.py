@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from riskfront.statistics._betting import betting
-from riskfront.statistics._sample_for_bets import examples_to_win
+from riskfront.statistics._sample_size import examples_to_win
 
 
 def p_value(sequence: np.ndarray, n: int, alpha: float, level: float) -> float:

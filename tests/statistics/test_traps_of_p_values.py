@@ -9,7 +9,7 @@ from scipy import stats
 import riskfront as rf
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.statistics import _p_values as pv
-from riskfront.testing._rates import too_many
+from riskfront.testing._findings import too_many
 from tests.support import worlds
 from tests.support.p_values import OF_SUMS
 from tests.support.tables import table_of
@@ -53,6 +53,7 @@ def test_two_sided_betting() -> None:
     assert pv.betting(losses, 0.1, 0.1)[0] > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.1, 0.5])
 def test_the_current_loss_enters_its_own_stake(alpha: float) -> None:
     """It shows in stakes that follow the mean: a loss of 1 lowers the stake it is paid with. On 0/1 losses the type I error is

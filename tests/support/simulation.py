@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from riskfront.testing._rates import too_many
+from riskfront.testing._findings import too_many
 
 LEVEL = 1e-6
 LOOKS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)

@@ -82,6 +82,7 @@ def rejections(world: worlds.HardWorld, p_value, n: int, seed: int = 0) -> float
     return float(np.mean([p_value(row) <= 0.1 for row in loss]))
 
 
+@pytest.mark.slow
 def test_binomial_is_valid_and_nearly_exact_on_the_hard_null() -> None:
     world = worlds.independent(0.1, settings=4_000, safe=0)
     table = [ref.binomial(k, 200, 0.1) for k in range(201)]
@@ -89,6 +90,7 @@ def test_binomial_is_valid_and_nearly_exact_on_the_hard_null() -> None:
     assert 0.06 < rate < 0.1 + 3 * np.sqrt(0.09 / 4_000)
 
 
+@pytest.mark.slow
 def test_signed_means_in_hoeffding_bentkus_are_caught() -> None:
     world = worlds.signed(0.1, flips=0.3, settings=1_000, safe=0)
     table = [ref.hoeffding_bentkus(k, 200, 0.1) for k in range(201)]

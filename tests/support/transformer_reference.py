@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from riskfront.transformers._data.tokens import Tokens
-from riskfront.transformers._pruning.network import Network
-from riskfront.transformers._pruning.setting import Setting
+from riskfront.transformers._pruning.network import Network, Setting
 
 
 @dataclass

@@ -25,6 +25,7 @@ def test_nulls_break_a_limit_by_a_hair_and_the_others_hold_all(name: str) -> Non
     assert (excess[safe] < -0.01).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in POPULATIONS if "all null" not in name])
 def test_safe_settings_are_certified(name: str) -> None:
     found = population(name).trials([rf.ParetoTesting()], population(name).p_values[0], 20, seed=1)

@@ -2,7 +2,7 @@
 
 from scipy import stats
 
-from riskfront.testing._rates import LEVEL, most_allowed, too_many
+from riskfront.testing._findings import LEVEL, most_allowed, too_many
 
 
 def test_figures_of_the_docstring() -> None:

@@ -1,5 +1,6 @@
 """One small trained classifier for all tests of the adaptive Transformer."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,18 +8,26 @@ import numpy as np
 import pytest
 import torch
 
-from riskfront.transformers import HeadTraining, PruningTrace
+from riskfront.transformers import HeadTraining, PruningTrace, _gain
 from riskfront.transformers._backbones.backbone import Backbone, load_classifier
 from riskfront.transformers._data.tokens import Tokens
-from riskfront.transformers._exits.layout import Layout
-from riskfront.transformers._learning.head_training import train_exit_heads, train_token_predictors
-from riskfront.transformers._learning.importance import head_importance
+from riskfront.transformers._exits import Layout
+from riskfront.transformers._learning.head_training import head_importance, train_exit_heads, train_token_predictors
 from riskfront.transformers._pruning.network import Network
 from tests.support import tiny_transformers as tiny
 
 torch.set_num_threads(1)
 
 Data = tuple[Tokens, np.ndarray]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_texts_on_the_clock() -> Iterator[None]:
+    """Every certificate measures time. How long small models take matters to no test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, texts in (("CLOCKED", 8), ("ALONE", 2), ("FEW_ALONE", 2), ("TEXTS", 50)):
+            patch.setattr(_gain, name, texts)
+        yield
 
 
 @pytest.fixture(scope="session")

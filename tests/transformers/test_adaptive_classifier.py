@@ -12,8 +12,7 @@ import riskfront as rf
 from riskfront._running.tuning.tune import tune
 from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
 from riskfront.transformers import AdaptiveClassifier, PruningTrace, pipeline
-from riskfront.transformers._pruning.network import Network
-from riskfront.transformers._pruning.setting import Setting
+from riskfront.transformers._pruning.network import Network, Setting
 from tests.faults.bit_flips import Kind, flip
 from tests.support import tiny_transformers as tiny
 from tests.support.calls import functions_entered
@@ -146,6 +145,7 @@ def test_no_answer_without_a_certified_setting(
         (["fine", " \n"], "number 1 is empty"),
         ([("a", "")], "number 0 is empty"),
         (["fine", None], "number 1 is missing"),
+        (["fine", float("nan")], "number 1 is missing"),
         (["fine", 3], "number 1 is 3"),
         (["fine", ("a", "b")], "all texts or all pairs"),
         ([("a", "b", "c")], "all texts or all pairs"),

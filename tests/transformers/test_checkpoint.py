@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from riskfront.transformers import FineTuning, Training
-from riskfront.transformers._learning import checkpoint, fine_tuning
+from riskfront.transformers._learning import fine_tuning, steps
 from riskfront.transformers._learning.fine_tuning import fine_tune
 from riskfront.transformers._learning.training import train
 from tests.support import tiny_transformers as tiny
@@ -24,8 +24,8 @@ EARLY = FineTuning(epochs=2, learning_rate=1e-3, early_layers=1.0, batch_size=16
 
 @pytest.fixture(autouse=True)
 def after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
-    monkeypatch.setattr(checkpoint.Checkpoint, "is_due", lambda self: self.path is not None)
+    monkeypatch.setattr(steps, "SECONDS", 0.0)
+    monkeypatch.setattr(steps.Checkpoint, "is_due", lambda self: self.path is not None)
 
 
 class StopAfter:
@@ -105,7 +105,7 @@ def test_written_now_and_then_and_not_all_the_time(monkeypatch: pytest.MonkeyPat
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     module = torch.nn.ModuleDict({"model": torch.nn.Linear(2, 2)})
-    kept = checkpoint.Checkpoint(tmp_path / "c", module, torch.optim.AdamW(module.parameters()))
+    kept = steps.Checkpoint(tmp_path / "c", module, torch.optim.AdamW(module.parameters()))
     due = []
     for second in range(200):
         now[0] = float(second)
@@ -116,7 +116,7 @@ def test_written_now_and_then_and_not_all_the_time(monkeypatch: pytest.MonkeyPat
     kept._pause = 100.0  # it took five seconds
     now[0] = 270.0
     assert not kept.is_due()
-    assert not checkpoint.Checkpoint(None, module, kept.optimizer).is_due()
+    assert not steps.Checkpoint(None, module, kept.optimizer).is_due()
 
 
 def test_everything_that_is_written_has_the_permissions_of_any_new_file(encoder_folder: Path, tmp_path: Path) -> None:
@@ -130,14 +130,15 @@ def test_everything_that_is_written_has_the_permissions_of_any_new_file(encoder_
 
 
 SLOW = """
-import sys, time
-from riskfront.transformers._learning import checkpoint, fine_tuning
-checkpoint.SECONDS = 0.0
-loss, steps = fine_tuning._loss, []
+import sys, time, torch
+torch.set_num_threads(1)  # the number of threads is not measured: every loss is that of a step
+from riskfront.transformers._learning import fine_tuning, steps
+steps.SECONDS = 0.0
+loss, taken = fine_tuning._loss, []
 
 def slow(*given):
-    steps.append(1)
-    if len(steps) == 4:
+    taken.append(1)
+    if len(taken) == 4:
         print("here", file=sys.stderr, flush=True)
         time.sleep(60)
     return loss(*given)

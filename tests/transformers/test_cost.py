@@ -8,10 +8,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from riskfront.transformers import AdaptiveClassifier
-from riskfront.transformers._exits.layout import Layout
+from riskfront.transformers._exits import Layout
 from riskfront.transformers._pruning.cost import Sizes, Work, flops, relative_cost
-from riskfront.transformers._pruning.network import Network
-from riskfront.transformers._pruning.setting import Setting
+from riskfront.transformers._pruning.network import Network, Setting
 
 RNG = np.random.default_rng(0)
 HEADS = np.array([3, 1, 0, 2])

@@ -11,10 +11,10 @@ import pytest
 import riskfront as rf
 from riskfront.transformers import AdaptiveClassifier, Grid, Plan, Rows
 from riskfront.transformers._accelerate import certify
-from riskfront.transformers._alternatives import Alternative, better_than_certified, load_alternatives
-from riskfront.transformers._data.learnt import Learnt
+from riskfront.transformers._certifying import certify_in_order, has_known_order
+from riskfront.transformers._data.known_texts import Learnt
 from riskfront.transformers._data.texts import split_texts
-from riskfront.transformers._declared_order import certify_in_order, has_known_order
+from riskfront.transformers._gain import Alternative, better_than_certified, load_alternatives
 from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._pruning.thresholds import Thresholds
@@ -61,7 +61,7 @@ def test_all_calibration_texts_test(network: Network, tokenizer: Any, tmp_path: 
     assert again.data_sha256 == certificate.data_sha256
     rows = load_alternatives(tmp_path)
     assert [row.name for row in rows][:3] == ["certified", "full model", "full model in int8"]
-    assert {"first 1 layers", "first 2 layers", "TF-IDF and logistic regression"} <= {row.name for row in rows}
+    assert {"first layer", "first 2 layers", "TF-IDF and logistic regression"} <= {row.name for row in rows}
     loaded = AdaptiveClassifier.from_pretrained(tmp_path)
     right = loaded.predict(list(parts.calibration.first)) == np.array(tiny.SIGNALS)[parts.calibration.labels]
     assert rows[0].accuracy == pytest.approx(right.mean())

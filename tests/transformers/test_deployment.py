@@ -19,7 +19,7 @@ from riskfront._running.tuning.tune import tune
 from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
 from riskfront.transformers import AdaptiveClassifier, CascadeClassifier, PruningTrace, pipeline
 from riskfront.transformers._backbones.backbone import load_classifier
-from riskfront.transformers._data.learnt import Learnt
+from riskfront.transformers._data.known_texts import Learnt
 from riskfront.transformers._data.texts import labelled_texts
 from riskfront.transformers._pruning.network import Network
 from tests.support import tiny_transformers as tiny
@@ -143,6 +143,29 @@ def test_what_cannot_be_read_does_not_stop_the_others(certified: AdaptiveClassif
     assert [answers[0], answers[2]] == run(TEXTS[:2])
 
 
+def test_a_column_of_a_data_frame_is_read_by_places(certified: AdaptiveClassifier) -> None:
+    """Rows that were filtered or shuffled keep their labels, which say nothing of where a text stands."""
+    shuffled = NEW["text"].head(30).sample(frac=1, random_state=0)
+    cascade = CascadeClassifier(certified, certified).with_setting({"tau_small": 0.3})
+    for one in (certified, cascade):
+        wanted = one.predict(shuffled.tolist())
+        np.testing.assert_array_equal(one.predict(shuffled), wanted)
+        np.testing.assert_array_equal(one.predict(shuffled.to_numpy()), wanted)
+        np.testing.assert_array_equal(one.predict(text for text in shuffled), wanted)
+        gaps = shuffled.astype(object).copy()
+        gaps.iloc[3] = None
+        with pytest.warns(UserWarning, match="they get no answer"):
+            labels = one.predict(gaps, missing="abstain")
+        np.testing.assert_array_equal(np.delete(labels, 3), np.delete(wanted, 3))
+        assert labels[3] == "abstain"
+        found = one.outcomes(shuffled, NEW["label"][shuffled.index])
+        np.testing.assert_array_equal(found["error"], wanted != NEW["label"][shuffled.index].to_numpy())
+        with pytest.raises(InvalidInputError, match=r"got DataFrame. Give one column: frame\['text'\]"):
+            one.predict(NEW)
+        with pytest.raises(InvalidInputError, match="got NoneType"):
+            one.predict(None)  # type: ignore[arg-type]
+
+
 def test_nothing_to_answer_at_all(certified: AdaptiveClassifier) -> None:
     with pytest.warns(UserWarning, match="2 of 2 texts"):
         assert (certified.predict([None, ""], missing="abstain") == "abstain").all()  # type: ignore[list-item]
@@ -198,7 +221,7 @@ def test_a_folder_is_pushed_with_a_card(certified: AdaptiveClassifier, monkeypat
 
         def create_repo(self, repo_id: str, **options: Any) -> Any:
             seen["made"] = options
-            return SimpleNamespace(repo_id=repo_id)
+            return SimpleNamespace(repo_id=f"me/{repo_id.removeprefix('me/')}")
 
         def upload_folder(self, *, repo_id: str, folder_path: Path, **options: Any) -> str:
             seen["card"] = (folder_path / "README.md").read_text()
@@ -217,6 +240,12 @@ def test_a_folder_is_pushed_with_a_card(certified: AdaptiveClassifier, monkeypat
         "library_name: riskfront",
     ):
         assert words in seen["card"]
+    for repo_id in ("me/colours", "colours"):  # the hub knows whose it is
+        certified.push_to_hub(repo_id)
+        assert 'model="me/colours")' in seen["card"]
+        assert 'AdaptiveClassifier.from_pretrained("me/colours")' in seen["card"]
+        assert 'from_pretrained("me/colours", subfolder="encoder")' in seen["card"]
+        assert "transformers predict" not in seen["card"]
 
 
 def test_a_name_that_is_no_folder_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

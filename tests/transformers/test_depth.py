@@ -7,9 +7,8 @@ import pytest
 
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import AdaptiveClassifier, PruningTrace
-from riskfront.transformers._exits.heads import HIDDEN
-from riskfront.transformers._pruning.network import Network
-from riskfront.transformers._pruning.setting import Setting
+from riskfront.transformers._exits import HIDDEN
+from riskfront.transformers._pruning.network import Network, Setting
 from riskfront.transformers._pruning.thresholds import depths, make_thresholds
 
 

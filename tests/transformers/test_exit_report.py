@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from riskfront.transformers import PruningTrace
-from riskfront.transformers._learning.exit_report import ExitReport, report_exits
-from riskfront.transformers._learning.probes import probe_accuracy
+from riskfront.transformers._learning.reports import ExitReport, probe_accuracy, report_exits
 from riskfront.transformers._pruning.network import Network
 
 

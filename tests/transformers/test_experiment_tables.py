@@ -12,8 +12,7 @@ import pytest
 import riskfront as rf
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import FineTuning, HeadTraining, Plan, PruningTrace, Rows, Training
-from riskfront.transformers._exits.heads import ExitHeads
-from riskfront.transformers._exits.layout import Layout
+from riskfront.transformers._exits import ExitHeads, Layout
 from riskfront.transformers._experiment_tables import TablePlan, make_tables, rows_of
 from riskfront.transformers._pruning import pruning_trace as trace_module
 from riskfront.transformers._pruning.network import Network

@@ -21,7 +21,7 @@ from riskfront.transformers._backbones.layer import PlainAttention
 from riskfront.transformers._backbones.modernbert import ModernBert, RotaryAttention
 from riskfront.transformers._backbones.mpnet import DistanceAttention, MPNet
 from riskfront.transformers._data.tokens import Tokens
-from riskfront.transformers._exits.layout import Layout
+from riskfront.transformers._exits import Layout
 from riskfront.transformers._pruning.cost import Sizes, embedding_flops, layer_flops
 from tests.support.transformer_families import CASES, Case
 

@@ -11,12 +11,10 @@ import torch
 from riskfront.transformers import AdaptiveClassifier, FineTuning, HeadTraining, PruningTrace
 from riskfront.transformers._backbones.backbone import Backbone, name_classes
 from riskfront.transformers._data.tokens import Tokens
-from riskfront.transformers._exits.layout import Layout
+from riskfront.transformers._exits import Layout
 from riskfront.transformers._learning.fine_tuning import fine_tune
-from riskfront.transformers._learning.head_training import train_exit_heads, train_token_predictors
-from riskfront.transformers._learning.importance import head_importance
-from riskfront.transformers._pruning.network import Network
-from riskfront.transformers._pruning.setting import Setting
+from riskfront.transformers._learning.head_training import head_importance, train_exit_heads, train_token_predictors
+from riskfront.transformers._pruning.network import Network, Setting
 from tests.support import tiny_transformers as tiny
 from tests.support.transformer_families import CASES
 

@@ -10,8 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import FineTuning
 from riskfront.transformers._backbones.backbone import Backbone
-from riskfront.transformers._exits.layout import Layout
-from riskfront.transformers._exits.pooling import features
+from riskfront.transformers._exits import Layout, features
 from riskfront.transformers._learning.exit_reading import exit_features
 from riskfront.transformers._learning.fine_tuning import Probes, fine_tune
 from tests.support import tiny_transformers as tiny

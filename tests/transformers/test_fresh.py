@@ -14,8 +14,7 @@ import pytest
 import riskfront as rf
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import AdaptiveClassifier, Plan, accelerate
-from riskfront.transformers._data.fresh import ELSEWHERE, fresh_texts
-from riskfront.transformers._data.learnt import FILE, Learnt
+from riskfront.transformers._data.known_texts import ELSEWHERE, FILE, Learnt, fresh_texts
 from riskfront.transformers._data.texts import TextParts, labelled_texts
 from riskfront.transformers._folder import ENCODER
 from riskfront.transformers._learning import training

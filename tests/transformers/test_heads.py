@@ -9,14 +9,14 @@ import torch
 
 from riskfront.transformers import HeadTraining
 from riskfront.transformers._backbones.backbone import Backbone, Packed
-from riskfront.transformers._exits.heads import (
+from riskfront.transformers._exits import (
     ExitHeads,
+    Layout,
     TokenPredictors,
     entropy,
     fold_standardisation,
     log_softmax_by_example,
 )
-from riskfront.transformers._exits.layout import Layout
 from riskfront.transformers._learning.exit_reading import exit_features
 from riskfront.transformers._learning.head_training import (
     Scale,

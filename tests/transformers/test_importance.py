@@ -9,7 +9,7 @@ from transformers import BertConfig, BertForSequenceClassification, RobertaConfi
 
 from riskfront.transformers._backbones.backbone import Backbone
 from riskfront.transformers._data.tokens import Tokens
-from riskfront.transformers._learning.importance import head_importance, token_importance
+from riskfront.transformers._learning.head_training import head_importance, token_importance
 from tests.support import tiny_transformers as tiny
 
 N = 12

@@ -10,7 +10,7 @@ import riskfront as rf
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import PruningTrace
 from riskfront.transformers._accelerate import check_problem
-from riskfront.transformers._exits.layout import Layout
+from riskfront.transformers._exits import Layout
 from riskfront.transformers._pruning.cost import Work
 from riskfront.transformers._pruning.latency import Clock, clocks_of, measure_clock
 from riskfront.transformers._pruning.network import Network

@@ -9,8 +9,7 @@ from tokenizers import processors
 
 from riskfront.errors import InvalidInputError
 from riskfront.transformers._data.tokens import Tokens, tokenize
-from riskfront.transformers._exits.layout import Layout
-from riskfront.transformers._exits.pooling import features, first_exit, n_parts
+from riskfront.transformers._exits import Layout, features, first_exit, n_parts
 from tests.support import tiny_transformers as tiny
 
 RNG = np.random.default_rng(0)

@@ -10,11 +10,10 @@ import torch
 import riskfront as rf
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import AdaptiveClassifier, Grid, PruningTrace
-from riskfront.transformers._backbones.packed import Packed
+from riskfront.transformers._backbones.layer import Packed
 from riskfront.transformers._backbones.precision import ENGINE, Float16Linear, Int8Linear, in_precision
-from riskfront.transformers._pruning.network import Network
-from riskfront.transformers._pruning.passes import leaving_depths
-from riskfront.transformers._pruning.setting import Setting
+from riskfront.transformers._pruning.network import Network, Setting
+from riskfront.transformers._pruning.pruning_trace import leaving_depths
 from riskfront.transformers._pruning.thresholds import make_thresholds
 
 pytestmark = pytest.mark.skipif(

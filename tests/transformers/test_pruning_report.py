@@ -9,7 +9,7 @@ import torch
 
 from riskfront.transformers import PruningTrace
 from riskfront.transformers._backbones.backbone import Packed
-from riskfront.transformers._learning.pruning_report import (
+from riskfront.transformers._learning.reports import (
     PruningReport,
     as_many_at_random,
     kept_at_random,

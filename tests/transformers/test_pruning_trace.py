@@ -10,10 +10,9 @@ import torch
 
 from riskfront.errors import InvalidInputError
 from riskfront.transformers import AdaptiveClassifier, PruningTrace
-from riskfront.transformers._exits.layout import Layout
-from riskfront.transformers._pruning.network import Network, Walk
-from riskfront.transformers._pruning.passes import exit_layers
-from riskfront.transformers._pruning.setting import Setting
+from riskfront.transformers._exits import Layout
+from riskfront.transformers._pruning.network import Network, Setting, Walk
+from riskfront.transformers._pruning.pruning_trace import entropies, leaving_depths
 from tests.support import tiny_transformers as tiny
 from tests.support import transformer_reference as reference
 
@@ -34,7 +33,9 @@ def test_a_pass_is_the_plain_loop_through_the_modules_of_hugging_face(
         assert found.tokens[i].tolist() == [len(entered) for entered in wanted.entered]
         np.testing.assert_allclose(found.probabilities[i], np.stack(wanted.probabilities), atol=1e-4)
         for tau_layer in LAYER:
-            assert exit_layers(found.probabilities[[i]], tau_layer)[0] == reference.exit_layer(wanted, tau_layer)
+            assert leaving_depths(entropies(found.probabilities[[i]]), tau_layer)[0] == reference.exit_layer(
+                wanted, tau_layer
+            )
 
 
 def test_the_setting_without_pruning_is_the_model_itself(network: Network, traced: PruningTrace) -> None:
@@ -64,7 +65,7 @@ def test_pairs_and_the_papers_exits_are_the_plain_loop_too_and_the_runtime_does_
             assert found.tokens[i].tolist() == [len(entered) for entered in wanted.entered]
             exits = [np.zeros(3) if p is None else p for p in wanted.probabilities]
             np.testing.assert_allclose(found.probabilities[i], exits, atol=1e-4)
-        leaves = exit_layers(found.probabilities, tau_layer)
+        leaves = leaving_depths(entropies(found.probabilities), tau_layer)
         for batch_size in (1, 17):
             answers = classifier.with_setting(setting).answer(trace.tokens, batch_size=batch_size)
             assert (answers.layers_run == leaves).all(), setting
@@ -83,7 +84,7 @@ def test_the_runtime_does_what_the_trace_says_at_every_setting(
         setting = Setting(tau_token, tau_head, tau_layer)
         answers = classifier.with_setting(setting).answer(traced.tokens, batch_size=17)
         found = traced.passes(tau_token, tau_head)
-        leaves = exit_layers(found.probabilities, tau_layer)
+        leaves = leaving_depths(entropies(found.probabilities), tau_layer)
         assert (answers.layers_run == leaves).all(), setting
         run = np.arange(4) < leaves[:, None]
         assert (answers.tokens == found.tokens * run).all(), setting
@@ -119,13 +120,15 @@ def test_cls_never_leaves_and_tokens_never_come_back(network: Network, traced: P
 def test_exit_is_at_the_first_layer_below_the_threshold() -> None:
     sure, unsure = [0.98, 0.01, 0.01], [0.4, 0.3, 0.3]
     probabilities = np.array([[unsure, sure, unsure, unsure], [unsure] * 4, [sure] * 4, [unsure, unsure, unsure, sure]])
-    assert exit_layers(probabilities, 0.5).tolist() == [1, 3, 0, 3]
-    assert exit_layers(probabilities, 0.0).tolist() == [3, 3, 3, 3]
-    assert exit_layers(probabilities, 2.0).tolist() == [0, 0, 0, 0]
+    assert leaving_depths(entropies(probabilities), 0.5).tolist() == [1, 3, 0, 3]
+    assert leaving_depths(entropies(probabilities), 0.0).tolist() == [3, 3, 3, 3]
+    assert leaving_depths(entropies(probabilities), 2.0).tolist() == [0, 0, 0, 0]
     exactly = reference.entropy(np.array(sure))
-    assert exit_layers(probabilities, exactly * (1 - 1e-12)).tolist() == [3, 3, 3, 3], "below, not at, the threshold"
+    assert leaving_depths(entropies(probabilities), exactly * (1 - 1e-12)).tolist() == [3, 3, 3, 3], (
+        "below, not at, the threshold"
+    )
     probabilities[:, 0] = 0  # no exit there
-    assert exit_layers(probabilities, 2.0).tolist() == [1, 1, 1, 1]
+    assert leaving_depths(entropies(probabilities), 2.0).tolist() == [1, 1, 1, 1]
 
 
 @pytest.fixture(scope="session")

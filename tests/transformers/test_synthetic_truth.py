@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from riskfront.transformers import PruningTrace
-from riskfront.transformers._learning.importance import token_importance
-from riskfront.transformers._pruning.network import Network
-from riskfront.transformers._pruning.setting import Setting
+from riskfront.transformers._learning.head_training import token_importance
+from riskfront.transformers._pruning.network import Network, Setting
 from tests.support import tiny_transformers as tiny
 from tests.support import transformer_reference as reference
 

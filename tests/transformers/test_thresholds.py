@@ -5,7 +5,7 @@ import pytest
 
 from riskfront.transformers import PruningTrace
 from riskfront.transformers._pruning.network import Network
-from riskfront.transformers._pruning.passes import exit_layers
+from riskfront.transformers._pruning.pruning_trace import entropies, leaving_depths
 from riskfront.transformers._pruning.thresholds import make_thresholds, token_thresholds
 from tests.transformers.conftest import Data
 
@@ -14,7 +14,7 @@ def test_exit_thresholds_leave_in_equal_steps(network: Network, data: Data, trac
     n = 12
     thresholds = make_thresholds(network, data[0], n_head=2, n_token=3, n_layer=n).tau_layer
     probabilities = traced.passes(0.0, 0.0).probabilities
-    depths = np.array([exit_layers(probabilities, tau).mean() for tau in thresholds])
+    depths = np.array([leaving_depths(entropies(probabilities), tau).mean() for tau in thresholds])
     n_layers = probabilities.shape[1] - 1
     assert depths[0] == n_layers
     assert depths[-1] == 0

@@ -9,11 +9,9 @@ import pytest
 import riskfront as rf
 from riskfront.transformers import Grid, Plan, PruningTrace, Rows
 from riskfront.transformers._accelerate import check_problem, read_parts
-from riskfront.transformers._data.fresh import fresh_texts
-from riskfront.transformers._data.learnt import Learnt
+from riskfront.transformers._data.known_texts import Learnt, fresh_texts, unlabelled_contents, unlabelled_texts
 from riskfront.transformers._data.texts import LabelledTexts, split_texts
 from riskfront.transformers._data.tokens import Tokens
-from riskfront.transformers._data.unlabelled_texts import unlabelled_contents, unlabelled_texts
 from riskfront.transformers._pruning.disagreement import TraceWithUnlabelled, with_disagreement
 from riskfront.transformers._pruning.network import Network
 from tests.support import tiny_transformers as tiny

@@ -11,8 +11,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.methods import METHODS, Method, make_method
 from riskfront.methods._registry import BY_NAME
 from riskfront.statistics._p_values import NAMES
-from riskfront.testing._null_losses import NULLS
-from riskfront.testing._p_values import p_value_of_name
+from riskfront.testing._p_values import NULLS, p_value_of_name
 from riskfront.testing._populations import CORNER, POPULATIONS
 from riskfront.testing._procedures import DEPENDENCE, misses, true_hypotheses, uniforms
 from tests.contracts import test_procedures as procedures

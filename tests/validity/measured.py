@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scipy import stats
 
-from riskfront.testing._rates import too_many
+from riskfront.testing._findings import too_many
 
 #: a correct library fails one line with at most this probability; there are fewer than 1,000 lines
 LEVEL = 1e-6

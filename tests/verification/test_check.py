@@ -1,6 +1,7 @@
 """check: new data confirm a certificate, contradict it, or are too few to tell; each with a known error probability."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,6 +50,7 @@ def test_the_setting_must_be_there(certificate):
         rf.check(certificate, table(1, 0.05), delta=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "wrong"), [(0.1001, "holds"), (0.0999, "broken")])
 def test_each_statement_is_wrong_with_probability_at_most_delta(certificate, rate, wrong):
     trials, delta = 300, 0.1
@@ -124,6 +126,7 @@ def test_on_the_command_line(tmp_path, monkeypatch):
     assert "needs new examples" in riskfront("check", "c.json", "old.parquet").stderr
 
 
+@pytest.mark.slow
 def test_a_policy_is_checked_on_new_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     simulated_runs(n=3000).save("runs.parquet")
@@ -205,6 +208,7 @@ def test_a_check_knows_examples_whose_costs_were_rounded(other):
     assert rf.check(certificate, as_new(1)).says == "holds"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cost",
     [
@@ -223,3 +227,47 @@ def test_equal_losses_are_no_proof_of_equal_examples(cost):
         made = [{"error": rng.random((3, n)) < 0.02, "cost": cost(rng, n)} for n in (400, 300 + 30 * seed)]
         certificate = rf.calibrate(rf.LossTable(settings, made[0]), problem)
         assert rf.check(certificate, rf.LossTable(settings, made[1])).says == "holds"
+
+
+class TestGroups:
+    """A certificate speaks of the groups that it lists; a check says nothing of others, and nothing without its groups."""
+
+    @staticmethod
+    def table(groups: str, risks: dict[str, float], seed: int, n: int = 900) -> rf.LossTable:
+        rng = np.random.default_rng(seed)
+        group = np.array(list(groups))[rng.integers(0, len(groups), n)]
+        error = rng.random((1, n)) < np.array([risks[one] for one in group])
+        return rf.LossTable([{"k": 0}], {"error": error, "cost": rng.random((1, n))}, groups={"g": group})
+
+    def certificate(self, limit: str) -> rf.Certificate:
+        return rf.calibrate(
+            self.table("abc", {"a": 0.02, "b": 0.02, "c": 0.02}, 0, 3000), rf.Problem(limit, minimize="cost")
+        )
+
+    @pytest.mark.parametrize("limit", ["error <= 0.1 per g", "error gap between g <= 0.15"])
+    def test_a_certified_group_without_a_new_example_is_not_confirmed(self, limit: str) -> None:
+        found = rf.check(self.certificate(limit), self.table("ab", {"a": 0.02, "b": 0.02}, 1, 2000))
+        assert found.says == "unclear"
+        absent = found.limits[found.limits["n"] == 0]
+        assert all("c" in group for group in absent["group"])
+        assert "No new example speaks of" in found.verdict()
+
+    @pytest.mark.parametrize("limit", ["error <= 0.1 per g", "error gap between g <= 0.15"])
+    def test_a_group_that_was_not_certified_breaks_no_limit(self, limit: str) -> None:
+        new = self.table("abcd", {"a": 0.02, "b": 0.02, "c": 0.02, "d": 0.7}, 2, 3000)
+        found = rf.check(self.certificate(limit), new)
+        assert found.says == "holds"
+        others = found.limits[found.limits["says"] == "not covered"]
+        assert len(others) > 0
+        assert all("d" in group for group in others["group"])
+        assert "was not certified for group" in found.verdict()
+
+    def test_groups_are_the_same_after_a_certificate_was_saved(self, tmp_path: Path) -> None:
+        rng = np.random.default_rng(3)
+
+        def numbered() -> rf.LossTable:
+            losses = {"error": rng.random((1, 900)) < 0.02, "cost": rng.random((1, 900))}
+            return rf.LossTable([{"k": 0}], losses, groups={"g": rng.integers(0, 3, 900)})
+
+        rf.calibrate(numbered(), rf.Problem("error <= 0.1 per g", minimize="cost")).save(tmp_path / "c.json")
+        assert rf.check(rf.Certificate.load(tmp_path / "c.json"), numbered()).says == "holds"

@@ -1,15 +1,19 @@
 """verify, for certificates that tune made: recomputed from the store it left, without the user's function."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import riskfront as rf
 from riskfront._cli import main
+from riskfront._support.checked_json import with_digest
 from riskfront.errors import InvalidInputError, StoreError
+from tests.support.command_line import riskfront
 
 pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
 
@@ -129,3 +133,26 @@ def test_a_look_with_other_options_of_the_method_is_another_one(tmp_path: Path) 
     assert rf.verify(first, tmp_path / "run.zarr") == []
     assert rf.verify(second, tmp_path / "run.zarr") == []
     assert rf.verify(replace(second, earlier_looks=()), tmp_path / "run.zarr") != []
+
+
+def test_words_of_another_version_are_not_confirmed(tmp_path: Path) -> None:
+    """A file may claim another version to be free in its words: a match says so, and what the words must be."""
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"k": 0, "example": np.arange(600), "error": (rng.random(600) < 0.02).astype(int), "cost": 1.0})
+    data.to_parquet(tmp_path / "losses.parquet")
+    certificate = tmp_path / "certificate.json"
+    limit = ["--limit", "error <= 0.1", "--minimize", "cost"]
+    assert riskfront("calibrate", tmp_path / "losses.parquet", *limit, "--out", certificate).returncode == 0
+    claimed = json.loads(certificate.read_text())
+    del claimed["blake3"]
+    assert "not compared" not in riskfront("verify", certificate, tmp_path / "losses.parquet").stdout
+
+    claimed |= {"version": "0.0.1", "verdict": "With 99.99 % confidence, error stays at or below 1 %."}
+    certificate.write_text(json.dumps(with_digest(claimed)))
+    done = riskfront("verify", certificate, tmp_path / "losses.parquet")
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 0
+    assert "those of version 0.0.1 and were not compared" in said
+    assert "With 90 % confidence, error stays at or below 10 %." in said
+    done = riskfront("verify", certificate, tmp_path / "losses.parquet", "--json")
+    assert json.loads(done.stdout)["verdict"] == "With 90 % confidence, error stays at or below 10 %."

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._calibration.certificates.certificate import Certificate, chosen_configs
 from riskfront._calibration.certificates.known_examples import data_digests, example_fingerprints
 from riskfront._calibration.certificates.uses_of_test_set import ASKED, UseOfTestSet
 from riskfront._calibration.decision import Decision, best_planned, decide
-from riskfront._calibration.diagnosis import diagnose
+from riskfront._calibration.diagnosis import diagnose, near_misses
 from riskfront._calibration.measured import covered_groups, measured_values
-from riskfront._calibration.near_misses import near_misses
 from riskfront._data.contents import (
     content_digests,
     content_order,
@@ -25,9 +24,10 @@ from riskfront._data.contents import (
     shuffled_copy,
     shuffles,
 )
-from riskfront._data.missing_outcomes import account, warn_of_missing
-from riskfront._data.problem_fit import check_fit
+from riskfront._data.intake import Intake
+from riskfront._data.problem_fit import account, check_fit, warn_of_missing
 from riskfront._data.reading.sources import Bounds, Data, as_table, as_unlabelled, notes_of
+from riskfront._data.splits import CONTENTS
 from riskfront._data.stores.open_storage import storage_options as options_for_urls
 from riskfront._data.sums import SINGLE_THREADED
 from riskfront._data.table import LossTable
@@ -37,10 +37,9 @@ from riskfront._support.arrays import Array, IntArray
 from riskfront._support.version import __version__
 from riskfront.errors import InvalidInputError
 from riskfront.methods import Method, Plan, make_method
-from riskfront.methods._evidence.cvar_thresholds import with_thresholds
 from riskfront.methods._evidence.limit_tests import Evidence
-from riskfront.methods._evidence.ranges import warn_of_small_groups
-from riskfront.methods._evidence.unlabelled_examples import what_proxies_brought, with_unlabelled
+from riskfront.methods._evidence.prediction_powered import what_proxies_brought, with_unlabelled
+from riskfront.methods._evidence.ranges import warn_of_small_groups, with_thresholds
 from riskfront.methods._plan import make_plan, parameters, resolve_defaults
 
 
@@ -126,18 +125,10 @@ def split_and_test(
             LossTable.sum_together([opt, test], None if table.is_lazy else limited)
         plan = make_plan(method, opt, problem, seed)
         everything = opt.joined_with(test) if plan.holm_share > 0 else None
-        found = _certificate(plan, test, problem, everything)
-    said = None if found.unlabelled is None else {**source, **found.unlabelled}
-    known_by = example_fingerprints(found, labelled)
-    return replace(
-        found,
-        seed=seed,
-        data_sha256=labelled.fingerprint,
-        split_by=split_by,
-        example_fingerprints=known_by,
-        unlabelled=said,
-        intake=account(labelled, problem),
-    )
+        examples = _Examples(
+            labelled, lambda _: (labelled.fingerprint, account(labelled, problem)), seed, split_by, source
+        )
+        return _certificate(plan, test, problem, examples, everything)
 
 
 def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
@@ -174,8 +165,11 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
     return certificate.after(ASKED.before(data_digests(test, problem, certificate.data_sha256), use))
 
 
-def certified(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
-    """What ``certify`` does, without a record of it."""
+def certified(
+    plan: Plan, test: LossTable, problem: Problem, digest: Callable[[int], str] = lambda tested: ""
+) -> Certificate:
+    """What ``certify`` does, without a record of it. ``digest`` is that of losses that are evaluated on demand, as far as the
+    first so many settings of the plan needed them."""
     if test.clusters != plan.opt.clusters:
         raise InvalidInputError(
             f"planning and testing examples must be of one kind; got means over {plan.opt.clusters or 'nothing'} and over "
@@ -191,20 +185,21 @@ def certified(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
             "same losses and groups. Split one table: opt, test = table.split(method.opt_fraction)."
         )
     if test.batch_size is not None:  # evaluated on demand: what no test needed stays unevaluated
-        certificate = _certificate(plan, test, problem)
-        looked_at = plan.rows[: len(certificate.path)]
-        intake = account(plan.opt, problem) + account(test, problem, looked_at)
-    else:
-        certificate = _on_all_at_once(plan, test, problem)
-        intake = account(plan.opt, problem) + account(test, problem)
-        warn_of_missing(intake)
-    return replace(certificate, example_fingerprints=example_fingerprints(certificate, test), intake=intake)
+
+        def as_far_as_tested(n: int) -> tuple[str, Intake]:
+            return digest(n), account(plan.opt, problem) + account(test, problem, plan.rows[:n])
+
+        return _certificate(plan, test, problem, _Examples(test, as_far_as_tested))
+    certificate = _test_all(plan, test, problem)
+    warn_of_missing(certificate.intake)
+    return certificate
 
 
-def _on_all_at_once(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
-    """Test a plan on a table that is there already, in an order of riskfront's own."""
-    if test.in_own_order or len(plan) == 0:
-        return replace(_certificate(plan, test, problem), data_sha256=test.sha256)
+def _test_all(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
+    """Test a plan on a table that is there already, in random order by content."""
+    intake = account(plan.opt, problem) + account(test, problem)
+    if test.in_content_order or len(plan) == 0:
+        return _certificate(plan, test, problem, _Examples(test, lambda _: (test.sha256, intake)))
     check_fit(problem, test)
     references = [test.reference(limit.drop_from) for limit in problem.limits if limit.drop_from is not None]
     rows = np.array(list(dict.fromkeys([*plan.rows_in(test).tolist(), *references])), dtype=np.int64)
@@ -213,19 +208,36 @@ def _on_all_at_once(plan: Plan, test: LossTable, problem: Problem) -> Certificat
     contents = content_digests(test, told_apart, test.loss_names, test.group_names)
     opt = plan.opt
     seen = content_digests(opt, plan.rows if opt.is_lazy else np.arange(opt.n_configs), opt.loss_names, opt.group_names)
-    certificate = _certificate(plan, shuffled_copy(test, rows, content_order(contents, seen)), problem)
-    return replace(certificate, data_sha256=contents_digest(test, told_apart, contents))
+    known_by = _Examples(test, lambda _: (contents_digest(test, told_apart, contents), intake))
+    return _certificate(plan, shuffled_copy(test, rows, content_order(contents, seen)), problem, known_by)
 
 
-def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: LossTable | None = None) -> Certificate:
+@dataclass(frozen=True, slots=True)
+class _Examples:
+    """What a certificate says of its examples: a table of them; its digest and what became of the rows that it was made of,
+    given how many settings were tested; how the examples were split; and where unlabelled ones came from."""
+
+    table: LossTable
+    account: Callable[[int], tuple[str, Intake]]
+    seed: int | None = None
+    split_by: str = CONTENTS
+    unlabelled: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _certificate(
+    plan: Plan, test: LossTable, problem: Problem, examples: _Examples, everything: LossTable | None = None
+) -> Certificate:
     """Test the plan; with a table of all examples, planning and testing, also by the fallback test."""
     # a group that only the opt data has seen must hold too: without test examples it cannot be certified
-    settled_problem = with_thresholds(problem, plan.opt)
-    evidence = Evidence(settled_problem, test if test.same_settings(plan.opt) else test.with_groups_of(plan.opt))
+    with_numbers = with_thresholds(problem, plan.opt)
+    evidence = Evidence(with_numbers, test if test.same_settings(plan.opt) else test.with_groups_of(plan.opt))
     on_all = None if everything is None else Evidence(problem, everything)
     decision = decide(plan, evidence, on_all)
     test.check(decision.rows)  # sums of a store may have been taken in passing, but a guarantee rests on these
     columns = setting_columns(test, problem)
+    path = path_frame(evidence, decision, columns, on_all)
+    digest, intake = examples.account(len(path))
+    brought = what_proxies_brought(plan.opt, plan.rows, problem, lambda: best_planned(plan, test, decision))
     # the certificate says what was done: no fallback test without a table of all examples
     without_fallback = {"holm_share": 0.0} if getattr(plan.method, "holm_share", 0) and on_all is None else {}
     return Certificate(
@@ -235,11 +247,11 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: Loss
         guaranteed=plan.method.guaranteed,
         n_opt=plan.opt.n_examples,
         n_test=test.n_examples,
-        seed=None,
-        data_sha256="",
+        seed=examples.seed,
+        data_sha256=digest,
         version=__version__,
         setting_columns=columns,
-        path=path_frame(evidence, decision, columns, on_all),
+        path=path,
         measured=_by_test(measured_values, evidence, decision, on_all),
         groups=covered_groups(evidence),
         explored=planning_means(plan.opt, problem, columns, plan.rows),
@@ -249,7 +261,10 @@ def _certificate(plan: Plan, test: LossTable, problem: Problem, everything: Loss
         clusters=test.clusters,
         notes=notes_on_clusters(test.clusters),
         thresholds={str(limit): float(limit.threshold or 0.0) for limit in _chosen_for(problem, evidence)},
-        unlabelled=what_proxies_brought(plan.opt, plan.rows, problem, lambda: best_planned(plan, test, decision)),
+        split_by=examples.split_by,
+        example_fingerprints=example_fingerprints(problem, chosen_configs(path, columns), examples.table),
+        unlabelled=None if brought is None else {**examples.unlabelled, **brought},
+        intake=intake,
     )
 
 

@@ -10,6 +10,8 @@ from riskfront._calibration.decision import Decision
 from riskfront._support.arrays import IntArray
 from riskfront.methods import Plan
 from riskfront.methods._evidence.limit_tests import Evidence, LimitTest
+from riskfront.methods._evidence.prediction_powered import spread_with_proxy
+from riskfront.statistics._sample_size import examples_for
 
 _SMALL_LIMIT = 0.02  # of the range that a loss may have
 
@@ -29,7 +31,10 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     reached = np.where(
         np.isnan(decision.levels), np.inf, combined / np.where(decision.levels > 0, decision.levels, np.nan)
     )
-    nearest = int(np.nanargmin(reached))
+    equally = np.flatnonzero(
+        reached == np.nanmin(reached)
+    )  # p-values of 1 say nothing: there the distance to the limits tells
+    nearest = int(equally[np.argmin(evidence.margin(decision.rows[equally]))]) if len(equally) > 1 else int(equally[0])
     declared = plan.method.name == "ordered-knob"
     return explain(evidence, decision.rows[nearest : nearest + 1], float(decision.levels[nearest]), declared)
 
@@ -62,9 +67,9 @@ def explain(evidence: Evidence, row: IntArray, level: float, by_sequence: bool =
     message = _message({**found, "by_sequence": by_sequence}, mean, test.alpha)
     if if_perfect is not None and 0 < n < if_perfect and test.p_value == "betting" and test.alpha < _SMALL_LIMIT:
         message += (
-            f" A loss may be as large as {test.high:g}, and so many examples are needed to rule out that it seldom "
-            f"is: no test can "
-            "do with fewer. A cap on single losses with a limit on the share above it, a quantile, or a ratio needs fewer."
+            f" A single loss may be as large as {test.high:g}. To rule out that losses of this size are rare but frequent "
+            "enough to break the limit, every valid test needs so many examples. A limit on a quantile, or on a ratio, needs "
+            "fewer."
         )
     return {**found, "message": message + _about_bounds(test, evidence)}
 
@@ -94,8 +99,8 @@ def _about_bounds(test: LimitTest, evidence: Evidence) -> str:
     if high - low > 0.25 * (test.high - test.low):
         return ""
     return (
-        f" '{test.limit.loss}' was allowed to range over ({test.low:g}, {test.high:g}) but stays within "
-        f"({low:.3g}, {high:.3g}): if it can never leave a smaller range, declare that range as its bounds."
+        f" The declared bounds of '{test.limit.loss}' are ({test.low:g}, {test.high:g}), but its values lie in "
+        f"({low:.3g}, {high:.3g}). If they can never leave a smaller range, declare that range as its bounds."
     )
 
 
@@ -104,33 +109,103 @@ def _share_seen(test: LimitTest, evidence: Evidence, row: IntArray, group: int) 
     return float(evidence.table.totals(test.term, row).n[0, group] / evidence.table.n_examples)
 
 
+_BEGIN_LATER = (
+    " The declared order begins at settings whose limit covers too few examples. Begin at a value where it covers more of "
+    "them, chosen without the losses: OrderedKnob(safest=..., start=value), or --start. Or let planning examples find the "
+    'order: method="pareto-testing".'
+)
+
+
 def _message(found: dict[str, Any], mean: float, alpha: float) -> str:
     where = f" in group {found['group']!r}" if found["group"] is not None else ""
     start = f"The setting that came nearest missed '{found['limit']}'{where}"
     examples, perfect, same = found["examples"], found["examples_if_perfect"], found["examples_at_this_mean"]
     if examples == 0:
         least = f"; at least {perfect:,} are needed" if perfect is not None else ""
-        begin = (
-            ", or begin at another setting: OrderedKnob(safest=..., start=value), or --start, skips those before a "
-            "value that you "
-            "choose beforehand."
-        )
-        more = begin if found["by_sequence"] else "."
-        return f"{start}: no testing example speaks of it. Add examples of that kind{least}{more}"
+        advice = _BEGIN_LATER if found["by_sequence"] else f" Add examples of that kind{least}."
+        return f"{start}: no testing example speaks of it.{advice}"
     if found["measured"] is None:  # a ratio, or a weighted mean
         return (
             f"{start}: what it is divided by is 0 on all {examples:,} testing examples, so there is nothing to measure."
         )
     seen = (
-        f"{start}: it measures {found['measured']:.4g} on {examples:,} testing examples, with a p-value of "
-        f"{found['p_value']:.3g} where at most {found['tested_at']:.3g} was needed."
+        f"{start}: it measures {found['measured']:.4g} on {examples:,} testing example{'s' * (examples != 1)}, "
+        f"with a p-value of {found['p_value']:.3g} where at most {found['tested_at']:.3g} was needed."
     )
     if perfect is not None and examples < perfect:
-        return f"{seen} Even a perfect setting needs at least {perfect:,} such testing examples."
+        advice = _BEGIN_LATER if found["by_sequence"] else ""
+        return f"{seen} Even a perfect setting needs at least {perfect:,} such testing examples.{advice}"
     if same is not None:
         factor = max(same / examples, 1.0)
-        return f"{seen} With this mean, about {same:,} such testing examples would pass, {factor:.2g} times as many as now."
+        return (
+            f"{seen} With this mean, about {same:,} such testing examples would pass, {_times(factor)} as many as now."
+        )
     if mean >= alpha:
         advice = "loosen it or offer safer settings; more examples will not help."
         return f"{seen} What was measured is not within the limit: {advice}"
     return f"{seen} What was measured is too near to the limit for any feasible number of examples; loosen the limit."
+
+
+def _times(factor: float) -> str:
+    return f"{factor:,.0f} times" if factor >= 9.5 else f"{factor:.2g} times"
+
+
+_EVEN = 0.5  # the power at the number of examples that is named
+
+
+def near_misses(evidence: Evidence, decision: Decision) -> list[dict[str, Any]]:
+    """The best setting in the free objectives of those that were tested and failed although they measure within the limits,
+    if it would have been chosen. Empty where there is none."""
+    failed = np.flatnonzero(~decision.certified & ~np.isnan(decision.levels) & ~decision.by_holm)
+    if failed.size == 0 or decision.chosen.size == 0 or np.isnan(decision.p_values).any():
+        return []
+    within = failed[evidence.margin(decision.rows[failed]) < 0]
+    if within.size == 0:
+        return []
+    chosen, values = evidence.objectives(decision.rows[decision.chosen]), evidence.objectives(decision.rows[within])
+    better = [at for at in range(len(within)) if not (chosen <= values[at]).all(axis=1).any()]
+    if not better:
+        return []
+    best = within[min(better, key=lambda at: tuple(values[at]))]
+    return [_miss(evidence, decision, int(best))]
+
+
+def _miss(evidence: Evidence, decision: Decision, at: int) -> dict[str, Any]:
+    """The limit with the largest p-value at a setting that failed, and what would have let it pass."""
+    row, level = decision.rows[at : at + 1], float(decision.levels[at])
+    test = evidence.tests[int(np.argmax(decision.p_values[at]))]
+    groups = test.groups(evidence.table)
+    worst = int(np.argmax(test.p_values(evidence.table, row)[0])) if len(groups) > 1 else 0
+    sums = test.sums(evidence.table, row)
+    n, mean = int(np.broadcast_to(sums.n, sums.total.shape)[0, worst]), float(sums.means()[0, worst])
+    needed = _examples_needed(test, evidence, row, worst, mean, level) if mean < test.alpha else None
+    return {
+        "setting": evidence.table.config(int(row[0])),
+        "limit": str(test.limit),
+        "group": groups[worst],
+        "examples": n,
+        "measured": float(test.measured(evidence.table, row)[0, worst]),
+        "p_value": float(decision.p_values[at].max()),
+        "tested_at": level,
+        "examples_needed": None if needed is None else max(needed, n + 1),
+        "objectives": {
+            objective.name: float(-value if objective.maximize else value)
+            for objective, value in zip(evidence.problem.objectives, evidence.objectives(row)[0], strict=True)
+            if np.isfinite(value)
+        },
+    }
+
+
+def _examples_needed(
+    test: LimitTest, evidence: Evidence, row: IntArray, group: int, mean: float, level: float
+) -> int | None:
+    """With how many examples a setting such as this one passes in half of the cases."""
+    if test.kind.needs == "count":  # its power is known exactly
+        return examples_for(mean, test.alpha, level, _EVEN)
+    if test.limit.proxy is not None:
+        return examples_for(mean, test.alpha, level, _EVEN, spread_with_proxy(test, evidence.table, row, group))
+    losses = None if test.kind.of_totals else test.losses_of(evidence.table, row, group)
+    if losses is not None and test.kind.needs == "sequence":
+        return examples_for(mean, test.alpha, level, _EVEN, float(np.std(losses)))
+    # half of the samples have a sum below the expected one, and a test of sums passes all of those
+    return test.kind.examples_like(mean, losses, test.alpha, level)

@@ -13,20 +13,19 @@ from riskfront._calibration.certificates.known_examples import data_digests
 from riskfront._calibration.certificates.uses_of_test_set import ASKED, UseOfTestSet
 from riskfront._calibration.decision import Decision, decide
 from riskfront._calibration.frontier_making import make_frontier
+from riskfront._calibration.frontier_plan import ValueGrid
 from riskfront._calibration.frontier_result import Frontier
 from riskfront._calibration.simultaneous import certify_together
-from riskfront._calibration.value_grid import ValueGrid
 from riskfront._data.contents import refuse_repeats
-from riskfront._data.missing_outcomes import warn_of_missing
-from riskfront._data.problem_fit import check_fit
+from riskfront._data.problem_fit import check_fit, warn_of_missing
 from riskfront._data.reading.sources import Bounds, Data, as_table, as_unlabelled, notes_of
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront.errors import InvalidInputError
 from riskfront.methods import Method, make_method
-from riskfront.methods._evidence.cvar_thresholds import with_thresholds
 from riskfront.methods._evidence.limit_tests import Evidence
-from riskfront.methods._evidence.unlabelled_examples import with_unlabelled
+from riskfront.methods._evidence.prediction_powered import with_unlabelled
+from riskfront.methods._evidence.ranges import with_thresholds
 from riskfront.methods._plan import make_plan, parameters, resolve_defaults
 
 #: where a frame says that its rows hold together
@@ -110,11 +109,11 @@ def frontier(
     if isinstance(alphas, Mapping):
         if not simultaneous:
             raise InvalidInputError(
-                "values by the names of their limits hold together; got simultaneous=False. Add simultaneous=True, or give a "
-                "list of numbers for the first limit."
+                "a mapping from limits to values needs simultaneous=True; got simultaneous=False. Add it, or give a list of "
+                "numbers for the first limit."
             )
         if unlabelled is not None:
-            raise InvalidInputError("a frontier with values by the names of limits takes no unlabelled examples yet.")
+            raise InvalidInputError("a mapping from limits to values takes no unlabelled examples. Leave them out.")
         return _all_together(table, problem, alphas, method, seed, bounds, clusters)
     table = as_table(table, problem, bounds, clusters)
     refuse_repeats(table)
@@ -159,8 +158,8 @@ def _together(planner: Method, opt: LossTable, test: LossTable, problems: Sequen
     first = problems[0]
     if any(problem.limits[1:] != first.limits[1:] for problem in problems):
         raise InvalidInputError(
-            "a list of limits holds together along the first of them; the others must stay as they are. Several limits can "
-            'vary by name: {"error": [...], "error per label": [...]}.'
+            "with simultaneous=True a list may change the first limit only; got different numbers for the others too. Name the "
+            'limits that vary: {"error": [...], "error per label": [...]}.'
         )
     numbers = [problem.limits[0].value for problem in problems]
     grid = ValueGrid.of(first, {first.limit_names[0]: numbers})

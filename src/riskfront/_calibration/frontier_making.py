@@ -12,15 +12,14 @@ import pandas as pd
 
 from riskfront._calibration.calibrate import notes_on_clusters, path_frame, planning_means, setting_columns
 from riskfront._calibration.certificates.known_examples import fingerprints_of
-from riskfront._calibration.certificates.measured_columns import COLUMNS
 from riskfront._calibration.decision import Decision
 from riskfront._calibration.diagnosis import explain
+from riskfront._calibration.frontier_plan import ValueGrid
 from riskfront._calibration.frontier_result import COMBINATION, Frontier
-from riskfront._calibration.measured import covered_groups, measured_values
+from riskfront._calibration.measured import COLUMNS, covered_groups, measured_values
 from riskfront._calibration.simultaneous import Together, certify_together
-from riskfront._calibration.value_grid import ValueGrid
 from riskfront._data.contents import shuffles
-from riskfront._data.missing_outcomes import account
+from riskfront._data.problem_fit import account
 from riskfront._data.sums import SINGLE_THREADED
 from riskfront._data.table import LossTable
 from riskfront._support.arrays import FloatArray, IntArray
@@ -204,6 +203,10 @@ def _why_nothing(found: Together, places: Sequence[int]) -> dict[str, Any]:
     nearest = np.flatnonzero(missing.sum(axis=0) == missing.sum(axis=0).min())
     means = [found.tests[row].margin(nearest) for row in at]
     setting = int(nearest[np.argmin(np.max(means, axis=0))])
-    which = int(np.argmax(missing[:, setting]))
-    explained = explain(found.tests[at[which]], np.array([setting]), found.aim)
+    row = at[int(np.argmax(missing[:, setting]))]
+    level = float(found.sure_levels[row])
+    seen = found.tests[row] if found.stopped_at[row] >= 0 else (found.holm_tests or found.tests)[row]
+    if found.stopped_at[row] >= 0 and seen.p_values(np.array([setting]), np.array([level])).max() <= level:
+        setting = int(found.stopped_at[row])  # the other stood behind it and was not tested
+    explained = explain(seen, np.array([setting]), level)
     return {key: json.loads(json.dumps(value, default=str)) for key, value in explained.items()}

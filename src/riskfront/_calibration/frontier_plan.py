@@ -8,23 +8,27 @@ of single values have small shares and go on by themselves. ``benchmarks/results
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import ceil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import ceil, prod
+from typing import Any
 
 import numpy as np
 
-from riskfront._calibration.value_grid import ValueGrid
 from riskfront._data.table import LossTable
+from riskfront._problems.limits import Limit
+from riskfront._problems.problem import Problem
 from riskfront._support.arrays import FloatArray, IntArray
+from riskfront._support.values import is_number, known
 from riskfront.errors import InvalidInputError
 from riskfront.methods import Method
 from riskfront.methods._denoising import PlannedLimit, planned_limits
-from riskfront.methods._evidence.cvar_thresholds import open_thresholds
 from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.methods._evidence.ranges import open_thresholds
 from riskfront.methods._plan import make_plan
 from riskfront.statistics import _fronts as fronts
-from riskfront.statistics._binomial import special_functions
+from riskfront.statistics._bounds import special_functions
 from riskfront.statistics._nested_sequences import TestSequence
 from riskfront.statistics._procedures import Bonferroni
 
@@ -51,7 +55,8 @@ class FrontierPlan:
 def plan_frontier(planner: Method, opt: LossTable, grid: ValueGrid, n_test: int, seed: int = 0) -> FrontierPlan:
     """Plan on planning examples alone; ``n_test`` is the number of testing examples."""
     planned = plan_paths(planner, opt, grid, n_test, seed)
-    aim = min([ceil(len(one.values) / _VALUES_A_BET) ** -1.0 for one in grid.varying]) / len(grid.varying)
+    in_one = 1 if planned.apart else _VALUES_A_BET
+    aim = min([ceil(len(one.values) / in_one) ** -1.0 for one in grid.varying]) / len(grid.varying)
     return FrontierPlan(in_sequences(planned, grid), planned.holm_share, aim if planned.paths else 1.0)
 
 
@@ -60,13 +65,15 @@ class PlannedPaths:
     """The settings that are tested at every value of every limit, safest first; none if only the fallback test is used.
 
     slacks: for each limit and value, (settings,): how far inside the limits a setting is planned to measure, in standard
-    errors. bets: whether a limit is tested by bets.
+    errors. bets: whether a limit is tested by bets. apart: whether no example planned, so that nothing tells at which of two
+    values a setting lies further inside: each value then has a sequence of its own.
     """
 
     paths: list[list[IntArray]]
     slacks: list[list[FloatArray]]
     bets: list[bool]
     holm_share: float
+    apart: bool = False
 
 
 def plan_paths(planner: Method, opt: LossTable, grid: ValueGrid, n_test: int, seed: int = 0) -> PlannedPaths:
@@ -93,14 +100,14 @@ def plan_paths(planner: Method, opt: LossTable, grid: ValueGrid, n_test: int, se
         open_ = any(open_thresholds(grid.alone(which, 0)) for which in range(len(grid.varying)))
         holm_share = 0.0 if open_ else float(getattr(planner, "holm_share", 0.0))
     bets = [Evidence.of_planning(grid.alone(which, 0), opt).bets for which in range(len(grid.varying))]
-    return PlannedPaths(paths, slacks, bets, holm_share)
+    return PlannedPaths(paths, slacks, bets, holm_share, apart=opt.n_examples == 0)
 
 
 def in_sequences(planned: PlannedPaths, grid: ValueGrid) -> list[TestSequence]:
     """The paths as sequences that share the level."""
     sequences: list[TestSequence] = []
     for which, of_limit in enumerate(planned.paths):
-        layers = _layers(len(of_limit), planned.bets[which])
+        layers = [(len(of_limit), 1.0)] if planned.apart else _layers(len(of_limit), planned.bets[which])
         weight = 1 / len(planned.paths)
         sequences += _in_layers(of_limit, planned.slacks[which], layers, weight, _offset(grid, which))
     return sequences
@@ -112,7 +119,7 @@ def _offset(grid: ValueGrid, which: int) -> int:
 
 def _refused(planner: Method) -> InvalidInputError:
     return InvalidInputError(
-        f"limits hold together for methods that test in a sequence, such as pareto-testing, and for bonferroni; got "
+        "simultaneous=True needs a method that tests in a sequence, such as pareto-testing, or bonferroni; got "
         f"'{planner.name}'."
     )
 
@@ -220,3 +227,118 @@ def _candidates(opt: LossTable, grid: ValueGrid, slacks: Sequence[Sequence[Float
         safest = int(np.argmax(inside))
         found.add(safest)
     return np.array(sorted(found), dtype=np.int64)
+
+
+#: the most combinations of values on one frontier
+MOST_COMBINATIONS = 5_000
+_SAME = 1e-9  # values that differ by less, relative to the larger, are one
+
+
+@dataclass(frozen=True, slots=True)
+class VaryingLimit:
+    """A limit whose number is chosen after looking: its place in the problem, its name and its values, loosest first."""
+
+    index: int
+    name: str
+    values: tuple[float, ...]
+
+    def place(self, value: float) -> int:
+        """Where a value stands in the list; an error that names the nearest ones if it is not there."""
+        if not is_number(value):
+            raise InvalidInputError(f"the value of '{self.name}' must be a number; got {value!r}.")
+        distance = np.abs(np.array(self.values) - value)
+        place = int(np.argmin(distance))
+        if distance[place] <= _SAME * max(abs(value), abs(self.values[place])):
+            return place
+        near = sorted(self.values[at] for at in np.argsort(distance)[:2])
+        raise InvalidInputError(
+            f"'{self.name}' must have one of the values of the frontier, from {min(self.values):.10g} to "
+            f"{max(self.values):.10g}; got {value:.10g}. The nearest are {' and '.join(f'{v:.10g}' for v in near)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ValueGrid:
+    """A problem with several values for some of its limits. The other limits keep their numbers everywhere."""
+
+    problem: Problem
+    varying: tuple[VaryingLimit, ...]
+
+    @classmethod
+    def of(cls, problem: Problem, alphas: Mapping[str, Sequence[float]]) -> ValueGrid:
+        """From limit name -> values, in any order; an error if they do not fit the problem."""
+        if not alphas:
+            raise InvalidInputError("a frontier must name at least one limit with its values; got none.")
+        names = problem.limit_names
+        for name in alphas:
+            known(name, names, "limit")
+        grid = cls(
+            problem, tuple(_varying(problem, place, alphas[name]) for place, name in enumerate(names) if name in alphas)
+        )
+        count = prod(len(one.values) for one in grid.varying)
+        if count > MOST_COMBINATIONS:
+            raise InvalidInputError(
+                f"a frontier must have at most {MOST_COMBINATIONS:,} combinations of values; got {count:,}. Give fewer values."
+            )
+        return grid
+
+    @property
+    def values(self) -> dict[str, list[float]]:
+        """Limit name -> values, loosest first."""
+        return {one.name: list(one.values) for one in self.varying}
+
+    @property
+    def fixed(self) -> list[Limit]:
+        """The limits that keep their numbers."""
+        varying = {one.index for one in self.varying}
+        return [limit for place, limit in enumerate(self.problem.limits) if place not in varying]
+
+    def combinations(self) -> Iterator[tuple[int, ...]]:
+        """Places of values, one for each limit that varies: the last changes fastest."""
+        return product(*(range(len(one.values)) for one in self.varying))
+
+    def at(self, places: Sequence[int]) -> Problem:
+        """The problem with these values."""
+        limits = list(self.problem.limits)
+        for one, place in zip(self.varying, places, strict=True):
+            limits[one.index] = with_value(limits[one.index], one.values[place])
+        return self.problem.with_limits(limits)
+
+    def alone(self, which: int, place: int) -> Problem:
+        """One varying limit at one of its values, with the limits that do not vary. These need no share of delta: a setting
+        counts only if it keeps them too."""
+        one = self.varying[which]
+        limit = with_value(self.problem.limits[one.index], one.values[place])
+        return self.problem.with_limits([limit, *self.fixed])
+
+    def places(self, wanted: Mapping[str, float]) -> tuple[int, ...]:
+        """Where a choice, limit name -> value, stands. A limit with a single value need not be named."""
+        names = [one.name for one in self.varying]
+        for name in wanted:
+            known(name, names, "limit of this frontier")
+        missing = [one.name for one in self.varying if one.name not in wanted and len(one.values) > 1]
+        if missing:
+            raise InvalidInputError(
+                f"a choice must give a value to every limit of the frontier; '{missing[0]}' has none. "
+                f"For example: {{{', '.join(f'{one.name!r}: {one.values[0]:.10g}' for one in self.varying)}}}."
+            )
+        return tuple(one.place(wanted.get(one.name, one.values[0])) for one in self.varying)
+
+
+def with_value(limit: Limit, value: float) -> Limit:
+    """The same limit with another number."""
+    upper = limit.at_least is None
+    return replace(limit, at_most=value if upper else None, at_least=None if upper else value)
+
+
+def _varying(problem: Problem, place: int, values: Sequence[float]) -> VaryingLimit:
+    limit, name = problem.limits[place], problem.limit_names[place]
+    if limit.quantile is not None:
+        raise InvalidInputError(
+            f"a frontier must vary limits on means; got '{limit}', on a quantile. Limit a 0/1 column instead, or calibrate."
+        )
+    listed: list[Any] = [values] if is_number(values) else list(values)
+    if not listed or not all(is_number(value) for value in listed):
+        raise InvalidInputError(f"the values of '{name}' must be finite numbers; got {values!r}.")
+    different = sorted({float(value) for value in listed}, reverse=limit.at_least is None)
+    return VaryingLimit(place, name, tuple(different))

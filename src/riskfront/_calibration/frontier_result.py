@@ -14,16 +14,16 @@ import pandas as pd
 
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.choice import choose as choose_setting
-from riskfront._calibration.certificates.frames_in_json import from_columns, to_columns
 from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet, delta_of_all, uses_in_words
 from riskfront._calibration.certificates.verdict import confidence
-from riskfront._calibration.value_grid import ValueGrid
+from riskfront._calibration.frontier_plan import ValueGrid
 from riskfront._data.intake import Intake
 from riskfront._problems.problem import Problem
 from riskfront._support import notebook
-from riskfront._support.checked_json import DamagedError, parse_json, with_digest, without_digest
+from riskfront._support.checked_json import parse_json, reading, with_digest, without_digest
 from riskfront._support.files import write_text
-from riskfront.errors import InvalidInputError, MissingExtraError, StoreError
+from riskfront._support.values import from_columns, to_columns
+from riskfront.errors import InvalidInputError, MissingExtraError
 
 SCHEMA, SCHEMA_VERSION = "riskfront.frontier", 1
 #: the column that says which combination of values a row belongs to
@@ -244,25 +244,11 @@ class Frontier:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Frontier:
         """Read from JSON; an error if it is not what was written."""
-        try:
+        with reading("frontier", path):
             data = parse_json(Path(path).read_bytes())
-        except OSError as error:
-            raise StoreError(f"cannot read the frontier '{path}': {error.strerror}.") from error
-        except ValueError:
-            raise InvalidInputError(f"the frontier '{path}' must be JSON; it is not, or it was cut off.") from None
-        try:
             found = cls.from_dict(data)  # first: what contradicts itself is named
             without_digest(data)
             return found
-        except InvalidInputError:
-            raise
-        except DamagedError as error:
-            raise InvalidInputError(
-                f"the frontier '{path}' must be as it was saved; {error}. It was changed or damaged: restore it from a copy, "
-                "or make it again."
-            ) from None
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-            raise InvalidInputError(f"the frontier '{path}' is incomplete or malformed: {error}.") from None
 
 
 def _of(frame: pd.DataFrame, combination: int) -> pd.DataFrame:

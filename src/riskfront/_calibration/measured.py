@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riskfront._calibration.certificates.measured_columns import COLUMNS, NO_TEST
 from riskfront._calibration.decision import Decision
 from riskfront.methods._evidence.limit_tests import Evidence, LimitTest
 
@@ -52,3 +51,7 @@ def _of_limit(test: LimitTest, evidence: Evidence, decision: Decision) -> pd.Dat
         },
         columns=list(COLUMNS),
     )
+
+
+COLUMNS = ("chosen", "limit", "group", "examples", "measured", "compared_with", "p_value", "tested_at", "test")
+NO_TEST = "none"

@@ -20,16 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from riskfront._calibration.decision import Decision, chosen_of
-from riskfront._calibration.frontier_plan import plan_frontier
-from riskfront._calibration.value_grid import ValueGrid
+from riskfront._calibration.frontier_plan import ValueGrid, plan_frontier
 from riskfront._data.table import LossTable
 from riskfront._support.arrays import BoolArray, FloatArray, IntArray
 from riskfront.methods import Method
-from riskfront.methods._evidence.cvar_thresholds import with_thresholds
 from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.methods._evidence.ranges import with_thresholds
 from riskfront.statistics._nested_sequences import TestSequence, reject_along
 
-_AT_ONCE = 32  # settings at one value whose p-values are computed together
+_BATCH_SIZE = 32  # settings at one value whose p-values are computed together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +38,8 @@ class Together:
     certified, by_holm, levels: (values, settings), values of one limit after those of another, loosest first. by_holm: whether
     the test of all settings certified it. levels: the level at which it was certified. aim: the level that bets on the path aim
     at. tests: one evidence a value, on testing examples; holm_tests: the same on all examples, empty without a fallback test.
+    sure_levels: (values,) the level that a value has for sure, whatever becomes of the others. stopped_at: (values,) the
+    setting at which the sequence with that level ended, -1 if it came to its end or if there is none.
     """
 
     grid: ValueGrid
@@ -52,6 +53,8 @@ class Together:
     tests: list[Evidence]
     holm_tests: list[Evidence]
     everything: LossTable | None
+    sure_levels: FloatArray
+    stopped_at: IntArray
 
     def value_rows(self, places: Sequence[int]) -> list[int]:
         """The rows of a combination of values, one for each limit that varies."""
@@ -120,8 +123,13 @@ def certify_together(planner: Method, opt: LossTable, test: LossTable, grid: Val
         plan.sequences, lambda row, setting: lazily[row].p_value(setting), level, held, loosest
     )
     levels = np.where(held, holm_level, levels)
+    of_value = [_of_one_value(row, plan.sequences) for row in range(len(places))]
+    sure_levels = np.array([holm_level if one is None else level * one.share for one in of_value])
+    stopped_at = np.array([_stopped_at(row, one, certified) for row, one in enumerate(of_value)])
     return Together(
-        grid, opt, test, certified, held, levels, level * plan.aim, holm_level, evidence, holm_tests, everything
+        *(grid, opt, test, certified, held, levels, level * plan.aim, holm_level, evidence, holm_tests, everything),
+        sure_levels=sure_levels,
+        stopped_at=stopped_at,
     )
 
 
@@ -134,6 +142,17 @@ def in_holm(everything: Sequence[Evidence], level: float) -> BoolArray:
         alive = alive[found <= level]
         passed[value, alive] = True
     return passed
+
+
+def _of_one_value(row: int, sequences: Sequence[TestSequence]) -> TestSequence | None:
+    """Of the sequences through a value the one through the fewest pairs: others end where another value fails."""
+    return min((one for one in sequences if (one.values == row).any()), key=lambda one: len(one.values), default=None)
+
+
+def _stopped_at(row: int, one: TestSequence | None, certified: BoolArray) -> int:
+    settings = np.zeros(0, dtype=np.int64) if one is None else one.settings[one.values == row]
+    failed = settings[~certified[row, settings]]
+    return int(failed[0]) if failed.size else -1
 
 
 def _settings_at(row: int, sequences: Sequence[TestSequence]) -> IntArray:
@@ -149,12 +168,12 @@ class _Lazily:
         self._evidence, self._rows, self._level = evidence, rows, level
         self._place = {int(row): place for place, row in enumerate(rows)}
         self._known: dict[int, float] = {}
-        self._batch_size = _AT_ONCE if evidence.is_costly else max(len(rows), 1)
+        self._batch_size = _BATCH_SIZE if evidence.is_costly else max(len(rows), 1)
 
     def p_value(self, row: int) -> float:
         if row not in self._known:
             start = self._place[row]
-            block = self._rows[start : start + self._batch_size] if self._batch_size == _AT_ONCE else self._rows
+            block = self._rows[start : start + self._batch_size] if self._batch_size == _BATCH_SIZE else self._rows
             found = self._evidence.p_values(block, np.full(len(block), self._level)).max(axis=1)
             self._known |= dict(zip(block.tolist(), found.tolist(), strict=True))
         return self._known[row]

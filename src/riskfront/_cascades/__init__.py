@@ -1,11 +1,10 @@
 """From one run a model to every cascade and router that can be built of them, and to the policy that is deployed.
 
-``confidence`` says when an answer is trusted, ``settings`` lists which models in which order with which thresholds,
-``columns`` computes what each of them would have scored and cost, a block at a time. ``cascade`` puts these together into a
+``confidence`` says when an answer is trusted, ``routes`` lists which models in which order with which thresholds,
+``outcomes`` computes what each of them would have scored and cost, a block at a time. ``cascade`` puts these together into a
 LossTable; ``policy`` is what a certificate allows to run: plain JSON with ``route`` and ``aroute``. ``run_time`` says
-what it reads of requests and responses, ``exports`` why it is written for no other router.
+what it reads of requests and responses.
 
-``gain`` predicts what every model would score and cost, from ``features`` by ``learners``; ``comparison`` sets that beside
-trivial rules, ``routes`` turns it into settings, ``gain_steps`` runs it for one prompt. ``words`` states the rule of any
-setting.
+``gain`` predicts what every model would score and cost, from ``features``; ``comparison`` sets that beside trivial rules,
+``gain_steps`` runs it for one prompt. ``words`` states the rule of any setting.
 """

@@ -14,22 +14,24 @@ from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.frontier import frontier
 from riskfront._calibration.frontier_result import Frontier
 from riskfront._cascades import confidence as confidences
-from riskfront._cascades.cascade_settings import all_stages, described
 from riskfront._cascades.confidence import LearntConfidence
 from riskfront._cascades.gain import LearntGain, price_column
-from riskfront._cascades.known_examples import contents, fingerprints, must_be_others
 from riskfront._cascades.outcomes import PAID, Outcomes, accounted, failed_calls
-from riskfront._cascades.routes import Routes, all_routes
+from riskfront._cascades.replay import contents, examples_digest, fingerprints, must_be_others, runs_that_count
+from riskfront._cascades.routes import LEVEL, Routes, all_routes, all_stages, described
 from riskfront._cascades.run_time import must_exist_when_run, names_of
 from riskfront._cascades.words import rules_in_words
+from riskfront._data.identity.fingerprints import Repeats
 from riskfront._data.logs.runs import Runs
 from riskfront._data.splits import split_examples
 from riskfront._data.table import LossTable
+from riskfront._problems.limits import Limit
+from riskfront._problems.objectives import Objective
 from riskfront._problems.problem import Problem
 from riskfront._support.arrays import FloatArray, IntArray
 from riskfront._support.values import is_number, whole_number
 from riskfront.errors import InvalidInputError, LeftOutWarning
-from riskfront.methods import ParetoTesting
+from riskfront.methods import Method, OrderedKnob, ParetoTesting
 
 if TYPE_CHECKING:
     from riskfront._cascades.policy import Policy
@@ -63,6 +65,8 @@ class Cascade:
         score: the column to keep up.
         aside: share of the examples to set aside; 0.1 for one column, 0.2 if more is learnt.
         seed: of the choice of these examples.
+        repeats: what prompts are that come again under other names with the same numbers of every model. "refuse" is an error,
+            "keep-one" leaves the copies out, "independent" says that users sent them independently of each other.
 
     Examples:
         >>> import tempfile
@@ -99,6 +103,7 @@ class Cascade:
         score: str = "score",
         aside: float | None = None,
         seed: int = 0,
+        repeats: Repeats = "refuse",
     ) -> None:
         if confidence is not None:
             must_exist_when_run(confidence)
@@ -111,6 +116,8 @@ class Cascade:
         confidence = self._resolved(runs, confidence, counted, stages)
         decides = names_of(confidence)
         named = [name for name in decides if name in runs.values and len(decides) == 1]
+        runs, self._notes = runs_that_count(runs, repeats)
+        self._compared = repeats == "independent"  # declared: equal losses say nothing then
         _say_what_is_missing(runs, score)
         self._all, self._logged = runs, list(dict.fromkeys([score, *paid, *named]))
         self.stages = min(whole_number("stages", stages, 1), len(runs))
@@ -189,6 +196,10 @@ class Cascade:
             return ParetoTesting()
         return ParetoTesting(opt_fraction=0.3, smooth=False, holm_share=0.0, by_p_value=False)
 
+    def method_for(self, problem: Problem) -> Method:
+        """The method that ``riskfront cascade`` uses for a problem; for a cascade it is ``method``."""
+        return self.method
+
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({len(self):,} settings of up to {self.stages} of {len(self.runs)} models; "
@@ -224,6 +235,7 @@ class Cascade:
             found[drop] = self._outcomes.column(self.score, binary=self.score in binary, reference=row)
             low, high = declared.get(self.score, (0.0, 1.0))
             declared[drop] = (low - high, high - low)
+        found["calls"] = self._outcomes.calls()
         columns = {name: column for name, (column, _) in found.items()}
         groups = {
             str(name): self.runs.examples[name].to_numpy()
@@ -232,13 +244,17 @@ class Cascade:
         }
         table = LossTable.of_columns(
             self._configs,
-            {**columns, "calls": self._outcomes.calls()},
+            columns,
             groups,
             bounds=declared,
             missing={name: missing for name, (_, missing) in found.items() if missing is not None},
             account=accounted(self.runs, self.score),
         )
-        return table.with_failures(self.runs.failures(self.score)).without_default_bounds(PAID)
+        table = table.with_failures(self.runs.failures(self.score)).without_default_bounds(PAID)
+        table = table.with_compared_examples() if self._compared else table
+        table.notes = self._notes
+        table.examples_digest = examples_digest(self._all)  # another cascade of the same logs asks the same examples
+        return table
 
     def _known_bounds(self) -> dict[str, tuple[float, float]]:
         """What a setting takes at most, where that is declared: by its number of stages, and by the prices of calls."""
@@ -379,6 +395,18 @@ class Router(Cascade):
 
     kind: ClassVar[str] = "router"
 
+    def method_for(self, problem: Problem) -> Method:
+        """By gain a dollar, levels have an order that needs no planning examples: the lower one is, the more prompts go to the
+        dearest model. Where limits are on what is lost against that model, levels are tested from the lowest on, on all
+        examples. Otherwise the method is ``method``. Which model is dearest was seen on the examples set aside."""
+        if not isinstance(self.confidence, LearntGain) or problem.objectives != (
+            Objective(str(self.confidence.price)),
+        ):
+            return self.method
+        dearest = self.confidence.models[-1]
+        drops = all(_is_drop(limit, self.score, dearest) for limit in problem.limits)
+        return OrderedKnob(safest={LEVEL: "low"}) if drops else self.method
+
     def _checked(self, runs: Runs, confidence: str | LearntConfidence | LearntGain) -> Runs:
         if isinstance(confidence, LearntGain):
             return runs  # which columns are known before a call is decided where it is fitted
@@ -390,6 +418,15 @@ class Router(Cascade):
                 "score of the prompt."
             )
         return confidences.known_of_prompts(super()._checked(runs, confidence), confidence)
+
+
+def _is_drop(limit: Limit, score: str, reference: str) -> bool:
+    """Whether a limit allows some loss of the score against a model, over all examples or in every group."""
+    if limit.at_most is None or limit.at_most <= 0:
+        return False
+    return limit == Limit(
+        score, at_most=limit.at_most, drop_from=reference, per=limit.per, p_value=limit.p_value, said=limit.said
+    )
 
 
 def _is_group(column: pd.Series[Any]) -> bool:

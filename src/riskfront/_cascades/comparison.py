@@ -12,6 +12,9 @@ from riskfront._support.arrays import FloatArray, IntArray
 #: drops from the best model at which rules are compared
 DROPS = (0.01, 0.02, 0.05, 0.1)
 _LEVELS, _QUANTILES = 250, 20
+_FINER = (
+    3  # times as many levels for a router, which has one list of them, as for each model that a cascade may begin with
+)
 #: (models, n) before a call, and by the model asked first after its answer
 Guesses = tuple[FloatArray, Mapping[str, FloatArray]]
 
@@ -33,7 +36,7 @@ def price_levels(
         levels = sorted({float(level) for level in wanted})
         return dict.fromkeys(guesses[1] if kind == "cascade" else [""], levels)
     if kind == "router":
-        return {"": _spread(guesses[0], prices, None, wanted)}
+        return {"": _spread(guesses[0], prices, None, _FINER * wanted)}
     return {name: _spread(scores, prices, names.index(name), wanted) for name, scores in guesses[1].items()}
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from riskfront._cascades import features as columns
-from riskfront._cascades import learners
 from riskfront._cascades.comparison import compare, price_levels
 from riskfront._cascades.confidence import same_for_all
 from riskfront._data.logs.runs import Runs
-from riskfront._support.arrays import FloatArray
+from riskfront._support.arrays import FloatArray, IntArray
 from riskfront._support.values import known as known_name
 from riskfront.errors import InvalidInputError
 
@@ -108,12 +107,12 @@ class LearntGain:
         encoder = columns.learn_encoder(known)
         dense, words = _encoded(encoder, known, runs.n_examples)
         matrix = {"linear": columns.joined(dense, words), "boosted": dense}
-        fitted_prices, guessed_prices = learners.fit_linear(matrix["linear"], prices)
+        fitted_prices, guessed_prices = fit_linear(matrix["linear"], prices)
         bounds = np.stack([prices.min(axis=1), prices.max(axis=1)], axis=1)
         guessed_prices = np.clip(guessed_prices, bounds[:, :1], bounds[:, 1:])
         found: dict[str, Any] = {}
         for name in self._learners(runs.n_examples):
-            fit = learners.fit_linear if name == "linear" else learners.fit_boosted
+            fit = fit_linear if name == "linear" else fit_boosted
             fitted, guesses = fit(matrix[name], scores)
             found[name] = {"scores": fitted, "guesses": guesses, "after": {}}
             if kind == "cascade":
@@ -188,9 +187,9 @@ class LearntGain:
         n = len(next(iter(known.values()))) if known else 1
         dense, words = _encoded(self.fitted["before"], known, n)
         full = columns.joined(dense, words)
-        scores = learners.predict(self.fitted["scores"], full if self.fitted["learner"] == "linear" else dense)
+        scores = predict(self.fitted["scores"], full if self.fitted["learner"] == "linear" else dense)
         bounds = np.asarray(self.fitted["price_bounds"])
-        prices = np.clip(learners.predict(self.fitted["prices"], full), bounds[:, :1], bounds[:, 1:])
+        prices = np.clip(predict(self.fitted["prices"], full), bounds[:, :1], bounds[:, 1:])
         return np.clip(scores, *self.fitted["score_bounds"]), prices
 
     def after(self, start: str, scores: FloatArray, said: Mapping[str, Any]) -> FloatArray:
@@ -200,9 +199,9 @@ class LearntGain:
         matrix = _after_matrix(part["encoder"], said, scores, row)
         found = scores.copy()
         if "boosted" in part["scores"]:
-            found[row] = learners.predict(part["scores"], matrix)[0]
+            found[row] = predict(part["scores"], matrix)[0]
         else:
-            found = learners.predict(part["scores"], matrix)
+            found = predict(part["scores"], matrix)
         found = np.clip(found, *self.fitted["score_bounds"])
         lacks = np.zeros(scores.shape[1], dtype=bool)
         for name in part["encoder"]:
@@ -255,9 +254,9 @@ def _fit_after(
     encoder = columns.learn_encoder(said)
     matrix = _after_matrix(encoder, said, guesses, row)
     if learner == "linear":
-        fitted, found = learners.fit_linear(matrix, scores)
+        fitted, found = fit_linear(matrix, scores)
     else:
-        fitted, own = learners.fit_boosted(matrix, scores[row : row + 1])
+        fitted, own = fit_boosted(matrix, scores[row : row + 1])
         found = guesses.copy()
         found[row] = own[0]
     return {"encoder": encoder, "scores": fitted, "guesses": found}
@@ -267,3 +266,127 @@ def _after_matrix(encoder: Mapping[str, Any], said: Mapping[str, Any], scores: F
     """(n, columns): predicted scores of all models, what the answer says, and the products of that with its own score."""
     dense, _ = _encoded(encoder, said, scores.shape[1])
     return np.ascontiguousarray(np.concatenate([scores.T, dense, dense * scores[row][:, None]], axis=1))
+
+
+_PENALTIES = np.geomspace(0.3, 3000, 9)
+_FOLDS, _FOLDS_OF_TREES = 5, 3
+_ROWS = 2048  # predicted at once: a row is computed alone whatever the block
+_TREES = {"max_iter": 40, "learning_rate": 0.06, "max_leaf_nodes": 8, "early_stopping": False}
+
+
+def folds(n: int, parts: int = _FOLDS) -> IntArray:
+    """(n,): which of some parts each learning example belongs to."""
+    return np.arange(n) % min(parts, max(n, 1))
+
+
+# -------------------------------------------------------------------- linear
+
+
+def fit_linear(x: FloatArray, y: FloatArray) -> tuple[dict[str, Any], FloatArray]:
+    """Ridge regression of y (outputs, n) on x (n, columns), and (outputs, n) predicted by fits without the example.
+
+    The penalty is the one with the smallest squared error of these predictions.
+    """
+    part = folds(len(x))
+    unit = np.maximum(y.std(axis=1, keepdims=True), 1e-12)
+    guesses = np.empty((len(_PENALTIES), *y.shape))
+    for fold in np.unique(part):
+        learn = part != fold if len(x) > 1 else part == fold
+        for row, (coefficients, start) in enumerate(_ridge(x[learn], y[:, learn], _PENALTIES)):
+            guesses[row][:, ~learn] = start[:, None] + coefficients @ x[~learn].T
+            if not (~learn).any():
+                guesses[row] = start[:, None]
+    errors = (((guesses - y) / unit) ** 2).mean(axis=(1, 2))
+    best = int(np.argmin(errors))
+    coefficients, start = next(iter(_ridge(x, y, _PENALTIES[best : best + 1])))
+    fitted = {"linear": {"penalty": float(_PENALTIES[best]), "start": start.tolist(), "weights": coefficients.tolist()}}
+    return fitted, guesses[best]
+
+
+def _ridge(x: FloatArray, y: FloatArray, penalties: FloatArray) -> Any:
+    """(weights (outputs, columns), start (outputs,)) for each penalty, from one decomposition."""
+    mean, level = x.mean(axis=0), y.mean(axis=1)
+    z, target = x - mean, (y - level[:, None]).T
+    short = len(z) <= z.shape[1]
+    values, vectors = np.linalg.eigh(z @ z.T if short else z.T @ z)
+    inner = vectors.T @ (target if short else z.T @ target)
+    for penalty in penalties:
+        solved = vectors @ (inner / (np.maximum(values, 0.0) + penalty)[:, None])
+        weights = ((z.T @ solved) if short else solved).T
+        yield weights, level - weights @ mean
+
+
+# -------------------------------------------------------------------- boosted trees
+
+
+def fit_boosted(x: FloatArray, y: FloatArray) -> tuple[dict[str, Any], FloatArray]:
+    """Boosted regression trees, one ensemble an output; predictions as for ``fit_linear``."""
+    import sklearn.ensemble  # noqa: F401 - loads the OpenMP that is limited below
+    from threadpoolctl import threadpool_limits
+
+    part, guesses = folds(len(x), _FOLDS_OF_TREES), np.empty(y.shape)
+    # trees of so few rows grow no faster on several threads, and on busy cores these wait for each other
+    with threadpool_limits(1, user_api="openmp"):
+        for fold in np.unique(part):
+            out = part == fold
+            learn = ~out if (~out).any() else out
+            for row in range(len(y)):
+                guesses[row, out] = _trees_at(_grow(x[learn], y[row, learn]), x[out])
+        return {"boosted": [_grow(x, target) for target in y]}, guesses
+
+
+def _grow(x: FloatArray, y: FloatArray) -> dict[str, Any]:
+    """The trees as lists: for every node its column, threshold, children and value; a leaf is its own child."""
+    if x.shape[1] == 0 or np.ptp(y) == 0:
+        return {"start": float(y.mean()), "trees": []}
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    least = int(np.clip(len(x) // 20, 5, 40))
+    model = HistGradientBoostingRegressor(min_samples_leaf=least, **_TREES).fit(x, y)
+    trees = []
+    for (tree,) in model._predictors:
+        nodes, leaf = tree.nodes, tree.nodes["is_leaf"].astype(bool)
+        own = np.arange(len(nodes))
+        trees.append(
+            {
+                "column": np.where(leaf, 0, nodes["feature_idx"]).tolist(),
+                "threshold": np.where(leaf, 0.0, nodes["num_threshold"]).tolist(),
+                "left": np.where(leaf, own, nodes["left"]).tolist(),
+                "right": np.where(leaf, own, nodes["right"]).tolist(),
+                "value": np.where(leaf, nodes["value"], 0.0).tolist(),
+            }
+        )
+    return {"start": float(np.ravel(model._baseline_prediction)[0]), "trees": trees}
+
+
+def _trees_at(ensemble: Mapping[str, Any], x: FloatArray) -> FloatArray:
+    """(n,): the sum of the leaves that each row falls into."""
+    total = np.full(len(x), ensemble["start"])
+    rows = np.arange(len(x))
+    for tree in ensemble["trees"]:
+        column, threshold, left, right = (np.asarray(tree[name]) for name in ("column", "threshold", "left", "right"))
+        at = np.zeros(len(x), dtype=np.int64)
+        while True:
+            below = np.where(x[rows, column[at]] <= threshold[at], left[at], right[at])
+            if (below == at).all():
+                break
+            at = below
+        total = total + np.asarray(tree["value"])[at]
+    return np.asarray(total)
+
+
+# -------------------------------------------------------------------- both
+
+
+def predict(fitted: Mapping[str, Any], x: FloatArray) -> FloatArray:
+    """(outputs, n): the same numbers for a row alone as in a matrix."""
+    if "boosted" in fitted:
+        return np.stack([_trees_at(ensemble, x) for ensemble in fitted["boosted"]])
+    weights, start = np.asarray(fitted["linear"]["weights"]), np.asarray(fitted["linear"]["start"])
+    found = np.empty((len(weights), len(x)))
+    for first in range(0, len(x), _ROWS):
+        block = np.ascontiguousarray(x[first : first + _ROWS])
+        for row, weight in enumerate(weights):
+            # not a matrix product, whose last digits depend on how many rows there are
+            found[row, first : first + _ROWS] = start[row] + (block * weight).sum(axis=1)
+    return found

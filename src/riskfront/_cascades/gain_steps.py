@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from riskfront._cascades.comparison import net_values
-from riskfront._cascades.counts import Answer
 from riskfront._cascades.gain import LearntGain
-from riskfront._cascades.run_time import Call, failure_of, unpacked
+from riskfront._cascades.run_time import Answer, Call, failure_of, unpacked
 from riskfront._support.arrays import FloatArray
 from riskfront.errors import InvalidInputError
 

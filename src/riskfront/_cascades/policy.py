@@ -17,13 +17,12 @@ import pandas as pd
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.monitoring.monitor import Monitor
 from riskfront._cascades.confidence import LearntConfidence
-from riskfront._cascades.counts import Answer, Counts
 from riskfront._cascades.gain import LearntGain
 from riskfront._cascades.gain_steps import steps as steps_by_gain
-from riskfront._cascades.run_time import Call, Needs, failure_of, of_prompt, one_number, unpacked
-from riskfront._support.checked_json import DamagedError, parse_json, to_bytes, without_digest
+from riskfront._cascades.run_time import Answer, Call, Counts, Needs, failure_of, of_prompt, one_number, unpacked
+from riskfront._support.checked_json import parse_json, reading, to_bytes, without_digest
 from riskfront._support.files import write_text
-from riskfront.errors import InvalidInputError, RiskfrontError, StoreError
+from riskfront.errors import InvalidInputError, RiskfrontError
 
 SCHEMA_VERSION = 1
 _MOST_EXPLORED, _KEPT = 20_000, 5_000
@@ -34,7 +33,18 @@ Judge = Callable[[Any, Any, str], float]
 
 
 class ModelsFailedError(RiskfrontError, RuntimeError):
-    """The last model of a policy failed, so that there is no answer one could stand for."""
+    """The last model of a policy failed, so that there is no answer one could stand for.
+
+    Attributes:
+        called: the models that were called. errors: model -> how it failed. cost: of the calls, None if one is unknown.
+    """
+
+    def __init__(
+        self, called: Sequence[str] = (), errors: Mapping[str, str] | None = None, cost: float | None = None
+    ) -> None:
+        self.called, self.errors, self.cost = tuple(called), dict(errors or {}), cost
+        failed = "; ".join(f"{name} failed ({error})" for name, error in self.errors.items())
+        super().__init__(f"the last model of the policy must answer; {failed}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +164,14 @@ class Policy:
             raise InvalidInputError(
                 f"every model of the policy must be given; '{missing[0]}' is missing. Got {list(models)}."
             )
-        about = {**of_prompt(prompt), **about}
+        computed = of_prompt(prompt)
+        for name in computed:
+            if name in about and about[name] != computed[name]:
+                raise InvalidInputError(
+                    f"'{name}' is computed from the request, as from the prompts of the logs, and must not be given as another "
+                    f"one; got {about[name]!r}. Leave it out of 'about'."
+                )
+        about = {**about, **computed}
         if isinstance(self.confidence, LearntGain):
             return (yield from self._steps_by_gain(self.confidence, prompt, models, about))
         called: list[str] = []
@@ -194,8 +211,7 @@ class Policy:
 
     def _failed(self, called: list[str], errors: Mapping[str, str], cost: float | None) -> ModelsFailedError:
         self.counts.add(None, called, errors, cost)
-        failed = "; ".join(f"{name} failed ({error})" for name, error in errors.items())
-        return ModelsFailedError(f"the last model of the policy must answer; {failed}.")
+        return ModelsFailedError(called, errors, cost)
 
     @property
     def _number(self) -> str:
@@ -298,26 +314,11 @@ class Policy:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
         """Read from JSON."""
-        try:
+        with reading("policy", path):
             data = parse_json(Path(path).read_bytes())
-        except OSError as error:
-            raise StoreError(f"cannot read the policy '{path}': {error.strerror}.") from error
-        except DamagedError as error:
-            raise InvalidInputError(
-                f"the policy '{path}' must be JSON; it is not, or it was cut off: {error}."
-            ) from None
-        try:
             policy = cls.from_dict(data)
             without_digest(data, required=False)
             return policy
-        except DamagedError as error:
-            raise InvalidInputError(
-                f"the policy '{path}' must be as it was saved; {error}. It was changed after it was made."
-            ) from None
-        except InvalidInputError:
-            raise
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
-            raise InvalidInputError(f"the policy '{path}' is incomplete or malformed: {error}.") from None
 
 
 def slim(certificate: Certificate) -> Certificate:
@@ -356,8 +357,7 @@ def _must_make_sense(policy: Policy) -> None:
 
 def _must_be_certified(policy: Policy) -> None:
     """The models and thresholds must be those of a setting that the certificate inside chose."""
-    from riskfront._cascades.cascade_settings import THEN
-    from riskfront._cascades.routes import LEVEL, setting_name
+    from riskfront._cascades.routes import LEVEL, THEN, setting_name
 
     if isinstance(policy.confidence, LearntGain):
         learnt, start = policy.confidence, policy.confidence.starts[0]

@@ -1,20 +1,31 @@
-"""What a policy would have done on other runs of its models, to check it on new data."""
+"""What a policy would have done on other runs of its models, to check it on examples that it was not made of."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from riskfront._cascades import confidence as confidences
-from riskfront._cascades.cascade_settings import Stages, described
 from riskfront._cascades.confidence import LearntConfidence
 from riskfront._cascades.gain import LearntGain
-from riskfront._cascades.known_examples import must_be_new
 from riskfront._cascades.outcomes import Outcomes, accounted, failed_calls
 from riskfront._cascades.policy import Policy
-from riskfront._cascades.routes import all_routes
+from riskfront._cascades.routes import Stages, all_routes, described
+from riskfront._data.identity.copies import n_copies
+from riskfront._data.identity.fingerprints import (
+    COPIES,
+    ExampleFingerprints,
+    Repeats,
+    check_repeats,
+    numbers_of,
+    order_free_digest,
+    readable,
+)
 from riskfront._data.intake import Intake
 from riskfront._data.logs.runs import Runs
 from riskfront._data.table import LossTable
@@ -164,3 +175,107 @@ def _stages(policy: Policy, runs: Runs, alone: list[str]) -> Stages:
     models = [[*range(most)], *([runs.row(name), *[-1] * (most - 1)] for name in alone)]
     gates = [[*range(most - 1)], *([always] * (most - 1) for _ in alone)]
     return Stages(np.array(models, dtype=np.int64), np.array(gates, dtype=np.int64).reshape(len(models), most - 1))
+
+
+_BYTES = 4
+_SAME = 0.9  # from this share on, equal names and numbers are no accident
+
+
+def fingerprints(runs: Runs, models: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
+    """A few bytes an example, of its name and of what was logged of these models."""
+    return {
+        "columns": list(columns),
+        "examples": base64.b64encode(b"".join(_digests(runs, models, columns))).decode("ascii"),
+    }
+
+
+def contents(runs: Runs, columns: Sequence[str]) -> bytes:
+    """A digest of all examples, for splits: a seed alone would pick the same positions in every file, sorted or not. In single
+    precision: the last digits of a computed confidence differ between machines."""
+    return hashlib.sha256(b"".join(_digests(runs, sorted(runs.names), columns, "<f4"))).digest()
+
+
+def examples_digest(runs: Runs) -> str | None:
+    """Of all examples in any order, by what is known of them before a call, such as prompts; None where that is little: names
+    alone say nothing, because other logs count their examples in the same way."""
+    known = [readable(runs.examples[name].to_numpy()) for name in runs.examples if name != "example"]
+    return order_free_digest(numbers_of(known)) if known else None
+
+
+def must_be_new(runs: Runs, models: Sequence[str], example_fingerprints: Mapping[str, Any]) -> None:
+    """An error if nearly all of these examples are those a policy was made of."""
+    columns = [name for name in example_fingerprints["columns"] if name in runs.values]
+    if columns != list(example_fingerprints["columns"]):
+        return  # other things were logged: these are other logs
+    packed = base64.b64decode(example_fingerprints["examples"])
+    known = {packed[start : start + _BYTES] for start in range(0, len(packed), _BYTES)}
+    found = [digest in known for digest in _digests(runs, models, columns)]
+    if found and np.mean(found) >= _SAME:
+        raise InvalidInputError(
+            f"a check needs new examples; {sum(found):,} of these {len(found):,} are among those the policy was made of. To "
+            "recompute its certificate, use verify."
+        )
+
+
+def runs_that_count(runs: Runs, repeats: Repeats) -> tuple[Runs, tuple[str, ...]]:
+    """The runs at the examples that count, and sentences on what a guarantee on them speaks of.
+
+    "refuse": an error if prompts come again under other names, with the same numbers of every model (a log that was copied), or
+    so often that independent draws do not explain it (several answers to one prompt, each with a name of its own). "keep-one":
+    without copies of the first kind. "independent": all, because the user says that equal requests came independently.
+    """
+    check_repeats(repeats)
+    if "prompt" not in runs.examples or not runs.values:
+        return runs, ()
+    known = runs.examples.drop(columns="example")
+    logged = [row for values in runs.values.values() for row in values]
+    found = ExampleFingerprints.of(known.astype(str), np.nan_to_num(np.stack(logged, axis=1), nan=-1.0))
+    if found is not None and repeats != "refuse":
+        kept = found.kept(repeats)
+        runs, notes = (runs.at(kept.positions, COPIES) if kept.copies.any() else runs), kept.notes
+        if repeats == "independent":
+            return runs, notes
+    else:
+        notes = ()
+    if repeats == "refuse" and found is not None and found.n_copies:
+        raise InvalidInputError(
+            f"a guarantee needs every example once; of {runs.n_examples:,} examples {found.n_copies:,} have the prompt and all "
+            "numbers of another under a name of their own. Say what they are: repeats='keep-one' leaves copies of a log out; "
+            "repeats='independent' declares that users sent the same prompt independently of each other."
+        )
+    prompts = ExampleFingerprints.of(runs.examples["prompt"].dropna().astype(str))
+    # how often each comes, and no more: users do send the same prompt independently of each other
+    if prompts is not None and (repeated := n_copies(prompts.numbers)):
+        raise InvalidInputError(
+            f"a guarantee needs every example once; of {runs.n_examples:,} examples {repeated:,} have the prompt of another "
+            "under a name of their own, which independent draws do not explain. Give all answers to one prompt one name: their "
+            "mean counts then."
+        )
+    return runs, notes
+
+
+def must_be_others(labelled: Runs, unlabelled: Runs, score: str) -> None:
+    """An error if some unlabelled examples are among the labelled ones, those included that thresholds were set on."""
+    columns = [name for name in unlabelled.values if name in labelled.values and name != score]
+    models = sorted(unlabelled.names)
+    if not columns:
+        return
+    shared = np.isin(_numbers(unlabelled, models, columns, "<f8"), _numbers(labelled, models, columns, "<f8"))
+    if shared.any():
+        raise InvalidInputError(
+            "unlabelled examples must be others than the labelled ones, and than those set aside for confidence and "
+            f"thresholds; {int(shared.sum()):,} are among them. Leave these out."
+        )
+
+
+def _digests(runs: Runs, models: Sequence[str], columns: Sequence[str], kind: str = "<f8") -> list[bytes]:
+    return [number.tobytes()[:_BYTES] for number in _numbers(runs, models, columns, kind)]
+
+
+def _numbers(runs: Runs, models: Sequence[str], columns: Sequence[str], kind: str) -> Any:
+    """(examples,): a number of 64 bits for each, of its name and of what was logged of these models."""
+    own = runs.only(list(models))
+    numbers = np.concatenate([own.value(name) for name in columns]).astype(kind)
+    numbers[np.isnan(numbers)] = np.nan  # the same bytes for every kind of nan
+    names = readable(own.examples["example"].astype(str).to_numpy(dtype=object))
+    return numbers_of([names, *numbers]).astype("<u8")

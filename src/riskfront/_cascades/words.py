@@ -11,11 +11,10 @@ import numpy as np
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.verdict import listed
 from riskfront._calibration.frontier_result import Frontier
-from riskfront._cascades.cascade_settings import THEN
 from riskfront._cascades.comparison import DROPS
 from riskfront._cascades.confidence import LearntConfidence
 from riskfront._cascades.gain import PRICES, LearntGain
-from riskfront._cascades.routes import LEVEL
+from riskfront._cascades.routes import LEVEL, THEN
 from riskfront._support.values import plain
 
 if TYPE_CHECKING:

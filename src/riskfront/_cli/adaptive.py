@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import riskfront as rf
 from riskfront._cli.adaptive_options import GridOptions, RowOptions, SearchOptions, TrainingOptions
-from riskfront._cli.option_groups import grouped
-from riskfront._cli.options import Json, Out, Seed, must_be_writable, show
-from riskfront._cli.stopping import resumable
+from riskfront._cli.deciding import ranges, show_frontier
+from riskfront._cli.options import Json, Out, Seed, grouped, must_be_writable, show
 from riskfront._reporting.terminal import make_console, show_grid
 from riskfront._support.files import write_text
 from riskfront.errors import InvalidInputError
@@ -43,6 +51,14 @@ UnlabelledTexts = Annotated[
         help="Parquet or CSV with texts without labels: whether settings agree with the full model on them sharpens the test.",
     ),
 ]
+Decide = Annotated[
+    bool,
+    typer.Option(
+        "--decide",
+        help="Limits are ranges, as 'accuracy_drop <= 0.01..0.10': a page to choose them on after looking; then: "
+        "riskfront choose FOLDER.",
+    ),
+]
 Device = Annotated[str, typer.Option(help="Such as cuda; by default CUDA where there is one.")]
 
 steps = typer.Typer(help="The steps of accelerate, one by one.", no_args_is_help=True)
@@ -61,12 +77,13 @@ def accelerate(
     train_rows: TrainRows = 0,
     small: Small = "",
     unlabelled: UnlabelledTexts = "",
+    decide: Decide = False,
     device: Device = "",
     as_json: Json = False,
 ) -> int:
     """Make a text classifier faster with a bound on what it loses: train, trace, certify."""
-    problem = wanted.problem(wanted.p_value)
-    from riskfront.transformers import Plan, accelerate_cascade
+    problem, values = _ranges(wanted, decide, small, unlabelled)
+    from riskfront.transformers import Plan, accelerate_cascade, accelerate_frontier
     from riskfront.transformers import accelerate as accelerate_model
 
     grid = thresholds.grid()
@@ -78,6 +95,9 @@ def accelerate(
             "unlabelled texts help to certify one encoder; a cascade, with --small, is tested by labels."
         )
     with resumable(out):
+        if decide:
+            frontier = accelerate_frontier(model, data, problem, values, out, plan, **options)
+            return _decided(frontier, out, as_json)
         if small:
             found = accelerate_cascade(small, model, data, problem, out, plan, **options)
         else:
@@ -124,7 +144,7 @@ def trace(
     from riskfront._data.stores.loss_store import write_notes
     from riskfront.transformers import Plan
     from riskfront.transformers._accelerate import thresholds_of, trace_of
-    from riskfront.transformers._data.fresh import fresh_texts
+    from riskfront.transformers._data.known_texts import fresh_texts
     from riskfront.transformers._data.texts import read_texts
 
     plan = Plan(grid=thresholds.grid(), seed=seed, **rows.plan())
@@ -159,20 +179,25 @@ def certify(
     rows: RowOptions,
     seed: Seed = 0,
     unlabelled: UnlabelledTexts = "",
+    decide: Decide = False,
     device: Device = "",
     as_json: Json = False,
 ) -> int:
     """Find and certify the thresholds of a trained classifier."""
-    problem = wanted.problem(wanted.p_value)
+    problem, values = _ranges(wanted, decide, "", unlabelled)
     from riskfront.transformers import Plan
     from riskfront.transformers._accelerate import certify as certify_thresholds
     from riskfront.transformers._accelerate import check_problem
+    from riskfront.transformers._deciding import decide as certify_together
 
     grid = thresholds.grid()
     check_problem(problem, grid, unlabelled=bool(unlabelled))
     plan = Plan(grid=grid, seed=seed, **rows.plan(), **wanted.strategy())
     trained, parts = _loaded(folder, data, plan, device)
     with resumable(folder):
+        if decide:
+            frontier = certify_together(trained, parts, problem, values, folder, plan, **_told(as_json))
+            return _decided(frontier, folder, as_json)
         found = certify_thresholds(
             trained, parts, problem, folder, plan, unlabelled=unlabelled or None, **_told(as_json)
         )
@@ -225,6 +250,35 @@ def _loaded(folder: Path, data: str, plan: Plan, device: str) -> tuple[Trained, 
     return Trained(found.network, found.classes, found.tokenizer, found.max_length, learnt), parts
 
 
+def _ranges(
+    wanted: SearchOptions, decide: bool, small: str, unlabelled: str
+) -> tuple[rf.Problem, dict[str, list[float]]]:
+    """The problem, and with --decide the values of the limits that are ranges."""
+    if not decide:
+        if any(".." in text for text in wanted.limit):
+            raise InvalidInputError("a limit that is a range is chosen after looking: add --decide.")
+        return wanted.problem(wanted.p_value), {}
+    for name, given in (("--small", small), ("--unlabelled", unlabelled), ("--choose", wanted.choose)):
+        if given:
+            raise InvalidInputError(
+                f"--decide must be given without {name}; got {given!r}. It certifies ranges of limits of one encoder, by "
+                "labelled texts, and the choice comes afterwards: riskfront choose FOLDER."
+            )
+    return ranges(wanted, wanted.p_value)
+
+
+def _decided(frontier: rf.Frontier, folder: Path, as_json: bool) -> int:
+    from riskfront.transformers._folder import DECIDE_PAGE, FRONTIER
+
+    page, command = folder / DECIDE_PAGE, shlex.join(["riskfront", *sys.argv[1:]])
+    rf.write_decide_page(frontier, page, file=str(folder), command=command)
+    if as_json:
+        print(json.dumps(frontier.to_dict(), allow_nan=False))
+    else:
+        show_frontier(frontier, [folder / FRONTIER, page])
+    return 0 if frontier and frontier.guaranteed else 1
+
+
 def _shown(found: AdaptiveClassifier | CascadeClassifier, folder: Path, as_json: bool) -> int:
     if found.certificate is None:
         return 1
@@ -232,9 +286,8 @@ def _shown(found: AdaptiveClassifier | CascadeClassifier, folder: Path, as_json:
 
     gain = Gain.load(folder)
     if as_json:
-        print(
-            json.dumps({**found.certificate.to_dict(), "gain": None if gain is None else asdict(gain)}, allow_nan=False)
-        )
+        more = {"gain": None if gain is None else asdict(gain), **_beside(found.certificate, folder)}
+        print(json.dumps({**found.certificate.to_dict(), **more}, allow_nan=False))
     else:
         if gain is not None:
             make_console().print(
@@ -244,12 +297,13 @@ def _shown(found: AdaptiveClassifier | CascadeClassifier, folder: Path, as_json:
             )
         show(found.certificate, as_json, written=[folder])
         _show_alternatives(folder)
+        _show_what_each_brought(found.certificate, folder)
     return 0 if found.certificate and found.certificate.guaranteed else 1
 
 
 def _show_alternatives(folder: Path) -> None:
     """The table "What else you could do"; a sentence where something is better than what was certified."""
-    from riskfront.transformers._alternatives import better_than_certified, load_alternatives
+    from riskfront.transformers._gain import better_than_certified, load_alternatives
 
     rows = load_alternatives(folder)
     if not rows:
@@ -264,6 +318,29 @@ def _show_alternatives(folder: Path) -> None:
         console.print(f"{name}: more accurate and faster here than the certified setting.", markup=False)
 
 
+def _beside(certificate: rf.Certificate, folder: Path) -> dict[str, Any]:
+    """For machines: the alternatives, and what each dimension brought."""
+    from riskfront.transformers._gain import load_alternatives
+    from riskfront.transformers._report import what_each_brought
+
+    rows, parts = load_alternatives(folder), what_each_brought(certificate)
+    return {"alternatives": [asdict(row) for row in rows], "brought": [asdict(part) for part in parts]}
+
+
+def _show_what_each_brought(certificate: rf.Certificate, folder: Path) -> None:
+    """A sentence each: dimensions, and what more training texts would bring."""
+    from riskfront.transformers._report import ELSE, PAGE, sections, write_page
+
+    if not certificate:
+        return
+    write_page(folder, certificate)
+    console = make_console()
+    for section in sections(folder, certificate):
+        for note in section.notes if section.title != ELSE else ():  # that table was shown
+            console.print(note, markup=False)
+    console.print(f"All of it on one page: {folder / PAGE}", markup=False, style="dim")
+
+
 def _told(as_json: bool) -> dict[str, Any]:
     """Whether to say what is being done: not where machines read."""
     return {"say": _silent, "progress": False} if as_json else {"say": _say}
@@ -275,3 +352,35 @@ def _say(line: str) -> None:
 
 def _silent(line: str) -> None:
     pass
+
+
+class _Ended(BaseException):
+    """What SIGTERM becomes, so that everything on the way out is closed and removed as after Ctrl-C."""
+
+
+@contextmanager
+def resumable(place: str | os.PathLike[str]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the command in a sentence that says where its work is; status 130 and 143."""
+    with _sigterm_is_raised():
+        try:
+            yield
+        except (KeyboardInterrupt, _Ended) as stop:
+            said = f"stopped. What is done is in '{os.fspath(place)}': the same command goes on from there."
+            print(f"riskfront: {said}", file=sys.stderr)
+            raise SystemExit(130 if isinstance(stop, KeyboardInterrupt) else 143) from None
+
+
+@contextmanager
+def _sigterm_is_raised() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only there can signals be handled
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise _Ended
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

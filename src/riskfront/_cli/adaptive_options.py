@@ -68,6 +68,12 @@ class TrainingOptions:
     token_rows: Annotated[int, typer.Option(min=1, help="Rows that token predictors learn from.")] = 4000
     exits: Annotated[str, typer.Option(help="What exits read: pooled, or cls as in the paper.")] = "pooled"
     exit_epochs: Annotated[int, typer.Option(min=0, help="Of training exits; 0 for enough, more for few rows.")] = 0
+    word_exit: Annotated[
+        bool, typer.Option("--word-exit", help="Try an exit on words before the embedding, if it saves layers.")
+    ] = False
+    dtype: Annotated[
+        str, typer.Option(help="Of the weights that are certified and answer: float32, bfloat16 or float16, for GPUs.")
+    ] = "float32"
 
     def training(self, seed: int) -> Training:
         from riskfront.transformers import FineTuning, HeadTraining, Training
@@ -79,6 +85,8 @@ class TrainingOptions:
             exits=self.exits,
             max_length=self.max_length,
             seed=seed,
+            words=self.word_exit,
+            dtype=self.dtype,
         )
 
 

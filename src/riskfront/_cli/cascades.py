@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
 
 import riskfront as rf
 from riskfront._cascades import words
-from riskfront._cascades.exports import refuse_exports
 from riskfront._cascades.gain import price_column
 from riskfront._cascades.policy import few_explored, slim
 from riskfront._cli.deciding import ranges, show_frontier, write_frontier
-from riskfront._cli.option_groups import grouped
 from riskfront._cli.options import (
     Json,
     MethodName,
     ProblemOptions,
     PValue,
+    RepeatsOption,
     Seed,
     Unlabelled,
+    grouped,
     parse_bounds,
     parse_names,
     parse_number,
     show,
 )
+from riskfront._data.identity.fingerprints import Repeats
 from riskfront._data.logs.prices import read_prices
+from riskfront._reporting.page import Section, report_html
 from riskfront._reporting.terminal import make_console, show_grid
+from riskfront._support.files import write_text
 from riskfront._support.values import known
 from riskfront.errors import InvalidInputError
-from riskfront.methods import Method, make_method
+from riskfront.methods import Method, ParetoTesting, make_method
 
 #: columns that are a confidence wherever they are logged
 _CONFIDENCES = ("confidence", "judge", "logprob", "choice_logprob", "agreement", "answer_agreement")
@@ -85,6 +89,7 @@ class CascadeOptions:
     latest: Annotated[
         bool, typer.Option("--latest", help="Of several logs of one run, take the latest answer to each example.")
     ] = False
+    repeats: RepeatsOption = "refuse"
 
     def runs(self, path: str) -> Any:
         found = rf.read_runs(
@@ -105,6 +110,7 @@ class CascadeOptions:
             models=parse_names(self.models) or None,
             aside=self.aside,
             seed=seed,
+            repeats=cast(Repeats, self.repeats),
         )
 
     def table(self, made: rf.Cascade, problem: rf.Problem) -> rf.LossTable:
@@ -183,16 +189,18 @@ def cascade(
         )
     if not as_json:
         _say(made)
-    chosen = made.method if method == made.method.name else make_method(method)
+    others = offered.unlabelled(made, unlabelled, problem)
+    # planning examples tell how much of a proxy to believe, and how to share delta among the values of a range
+    usual = made.method if varied or others is not None else made.method_for(problem)
+    chosen = usual if method == ParetoTesting.name else make_method(method)
     if varied:
         return _decide(made, table, problem, values, chosen, seed, offered, out, as_json)
-    others = offered.unlabelled(made, unlabelled, problem)
     certificate = _explained(made, slim(rf.calibrate(table, problem, method=chosen, seed=seed, unlabelled=others)))
     certificate = replace(certificate, source={"cascade": asdict(offered)})
     written: list[Path] = []
     if out is not None:
         certificate.save(out / "certificate.json")
-        rf.write_report(certificate, out / "report.html")
+        write_text(out / "report.html", report_html(certificate, sections=_learnt(made)))
         written += [out / "certificate.json", out / "report.html"]
         if certificate and certificate.guaranteed:
             policy = replace(made.policy(certificate), certificate=certificate)
@@ -280,6 +288,15 @@ def _say(made: rf.Cascade) -> None:
         show_grid(console, *rows)
 
 
+def _learnt(made: rf.Cascade) -> list[Section]:
+    """For the page: what the rule was learnt from, what was left out and why, and its price beside that of simple rules."""
+    rows = words.comparison_rows(made)
+    if rows is None:
+        return []  # the notes below the verdict say it all
+    lead, header, cells = rows
+    return [Section("What the rule was learnt from", f"{lead.strip()}.", header, cells, words.what_decides(made))]
+
+
 def _no_reference(what: str, names: Any) -> InvalidInputError:
     return InvalidInputError(
         f"a drop must be taken from a reference, which is one of the models; {what}. Models: {', '.join(names)}."
@@ -307,3 +324,20 @@ def _useful(runs: Any, name: str) -> bool:
 def _mostly_known(runs: Any, name: str) -> bool:
     """Whether every model has a number for most of its answers; of an answer without it nobody would ever be sure."""
     return bool((np.isnan(runs.value(name)).mean(axis=1) < 0.5).all())
+
+
+_INSTEAD = "Serve the policy itself: riskfront serve policy.json --config models.toml"
+#: router -> why its configuration cannot hold a policy, and what to use
+_WHY = {
+    "litellm": "the fallbacks of LiteLLM fire on errors, never on low confidence: every request would stay on the first "
+    f"model. {_INSTEAD}, or let a LiteLLM proxy call it: riskfront.serving.PolicyProvider",
+    "semantic-router": "the confidence of the vLLM Semantic Router is a number of its own, with one threshold for "
+    f"all models, and no test here can show that it decides as the policy does. {_INSTEAD}",
+}
+
+
+def refuse_exports(names: Sequence[str]) -> None:
+    """Raise an error that says why, if a policy is to be written for another router."""
+    for name in names:
+        why = _WHY.get(name, f"nothing shows that it would decide as the policy does. {_INSTEAD}")
+        raise InvalidInputError(f"a policy cannot be exported to '{name}': {why}.")

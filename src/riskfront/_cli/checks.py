@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 import riskfront as rf
-from riskfront._cli.option_groups import grouped
-from riskfront._cli.options import Json, TableFile, TableOptions
+from riskfront._cli.options import Json, TableFile, TableOptions, grouped
 from riskfront._reporting.terminal import make_console, show_grid
 from riskfront._support.checked_json import parse_json
 from riskfront._verification.check import BROKEN, HOLDS, Check

@@ -14,8 +14,7 @@ from typing import Annotated
 import typer
 
 import riskfront as rf
-from riskfront._calibration.value_grid import with_value
-from riskfront._cli.option_groups import grouped
+from riskfront._calibration.frontier_plan import with_value
 from riskfront._cli.options import (
     ChooseOption,
     Json,
@@ -26,6 +25,7 @@ from riskfront._cli.options import (
     Seed,
     TableFile,
     TableOptions,
+    grouped,
     must_be_writable,
     show,
 )
@@ -34,7 +34,8 @@ from riskfront._reporting.terminal import make_console, show_frame
 from riskfront.errors import InvalidInputError
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_RANGE = re.compile(rf"(?P<low>{_NUMBER})\s*\.\.\s*(?P<high>{_NUMBER})(?:\s*/\s*(?P<count>\d+))?")
+# "0.01..0.1", "0.01..0.1/7", "1..10 %", "1 %..10 %"; a lone per cent sign at the lower end is no range
+_RANGE = re.compile(rf"(?P<low>{_NUMBER})(?:\s*%(?=[^%]*%))?\s*\.\.\s*(?P<high>{_NUMBER})(?:\s*/\s*(?P<count>\d+))?")
 _VALUES_OF_ONE, _VALUES_OF_SEVERAL = 21, 13  # at most, where the number of values is left open
 _SHOWN = 25  # rows in the terminal
 
@@ -89,7 +90,9 @@ def show_frontier(frontier: rf.Frontier, written: list[Path]) -> None:
 
 
 def choose(
-    frontier: Annotated[Path, typer.Argument(help="A frontier, as JSON, from riskfront decide.")],
+    frontier: Annotated[
+        Path, typer.Argument(help="A frontier, as JSON, from riskfront decide; or a folder of accelerate --decide.")
+    ],
     limit: Annotated[
         list[str],
         typer.Option("--limit", help="The value of a limit, as 'error <= 0.05'; one for each limit of the frontier."),
@@ -101,13 +104,23 @@ def choose(
 ) -> int:
     """Take the certificate of one combination of limits from a frontier. It costs nothing: all hold together."""
     must_be_writable(out, report, inputs=[frontier])
-    found = rf.Frontier.load(frontier)
-    certificate = found.choose(chosen_values(found, limit), choose)
+    found = rf.Frontier.load(frontier / "frontier.json" if frontier.is_dir() else frontier)
+    values = chosen_values(found, limit)
+    certificate = found.choose(values, choose)
+    if frontier.is_dir():  # of an accelerated classifier, which takes its certificate in
+        from riskfront.transformers import choose_limits
+        from riskfront.transformers._gain import Gain
+
+        choose_limits(frontier, values, choose)
+        if (gain := Gain.load(frontier)) is not None and not as_json:
+            words = gain.sentence(certificate.problem, certificate.delta_of_all_looks)
+            make_console().print(words, markup=False, style="bold")
     if out is not None:
         certificate.save(out)
     if report is not None:
         rf.write_report(certificate, report, command=shlex.join(["riskfront", *sys.argv[1:]]))
-    show(certificate, as_json, written=[path for path in (out, report) if path is not None])
+    taken_in = frontier if frontier.is_dir() else None
+    show(certificate, as_json, written=[path for path in (taken_in, out, report) if path is not None])
     return 0 if certificate and certificate.guaranteed else 1
 
 
@@ -153,7 +166,7 @@ def ranges(wanted: ProblemOptions, p_value: str = "auto") -> tuple[rf.Problem, d
             texts.append(text)
             continue
         values = grid_values(float(match["low"]), float(match["high"]), int(match["count"] or 0), most)
-        loose = values[0] if re.search(r">=|≥", text) else values[-1]
+        loose = values[0] if re.search(r">|≥", text) else values[-1]
         texts.append(text[: match.start()] + f"{loose!r}" + text[match.end() :])
         listed.append((len(texts) - 1, [v / 100 for v in values] if "%" in text[match.end() :] else values))
     problem = replace(wanted, limit=texts).problem(p_value)

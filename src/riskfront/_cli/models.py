@@ -16,14 +16,15 @@ import cloudpickle
 import typer
 
 import riskfront as rf
-from riskfront._cli.option_groups import grouped
 from riskfront._cli.options import (
     Json,
     Out,
     PlanningMethodName,
     ProblemOptions,
     PValue,
+    RepeatsOption,
     Seed,
+    grouped,
     must_be_writable,
     parse_bounds,
     show,
@@ -49,9 +50,6 @@ SkipErrors = Annotated[
         "--skip-errors",
         help="Go on where losses fails; an example on which it fails counts as the worst outcome of its setting.",
     ),
-]
-RepeatsOption = Annotated[
-    str, typer.Option(help="Copies of examples: refuse; keep-one of each; or independent, draws that are equal.")
 ]
 _BLIND = ("random", "grid")  # strategies that never look at a loss
 StoreOption = Annotated[

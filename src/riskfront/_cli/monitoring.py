@@ -13,9 +13,8 @@ import typer
 
 import riskfront as rf
 from riskfront._calibration.monitoring import words
-from riskfront._calibration.monitoring.outcome_files import OutcomeFile, OutcomeStream, Position
-from riskfront._calibration.monitoring.prometheus import prometheus as metrics
-from riskfront._calibration.monitoring.state_files import only_one
+from riskfront._calibration.monitoring.outcome_files import OutcomeFile, OutcomeStream, Position, only_one
+from riskfront._calibration.monitoring.words import prometheus as metrics
 from riskfront._cli.checks import is_policy
 from riskfront._cli.options import Json, must_be_writable, parse_number
 from riskfront._reporting.terminal import make_console, show_grid
@@ -119,13 +118,13 @@ def _parts(
 ) -> Iterator[tuple[dict[str, Any], str, Position]]:
     """New outcomes, the name of their source, and where they end in it."""
     if outcomes == "-":
-        for columns, position in OutcomeStream(sys.stdin.buffer).read():
+        for columns, position in OutcomeStream(sys.stdin.buffer, watched.group_columns).read():
             yield columns, "standard input", position
         return
     name = str(Path(outcomes).resolve())
     known = {source: Position.from_dict(data) for source, data in watched.sources.items() if source != "standard input"}
     others = [position for source, position in known.items() if source != name]
-    file = OutcomeFile(Path(outcomes), known.get(name), others)
+    file = OutcomeFile(Path(outcomes), known.get(name), others, watched.group_columns)
     last = time.monotonic()
     while True:
         for columns, position in file.read(complete=not follow):

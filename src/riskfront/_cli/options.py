@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -41,7 +43,7 @@ ChooseOption = Annotated[
     typer.Option(
         "--choose",
         help="Which of several chosen settings to use: the best in one objective, as 'answered', or the first that was "
-        "measured to meet a condition, as 'answered >= 0.9'.",
+        "measured to meet a condition, as 'answered >= 0.9'; several with commas between them.",
     ),
 ]
 _DECLARABLE = [name for name, kind in METHODS.items() if "safest" in parameters(kind())]
@@ -70,6 +72,12 @@ Unlabelled = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Of the random split into planning and testing examples.")]
+RepeatsOption = Annotated[
+    str,
+    typer.Option(
+        "--repeats", help="Copies of examples: refuse; keep-one of each; or independent, draws that are equal."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Out = Annotated[Path | None, typer.Option(help="File to write.")]
 
@@ -308,3 +316,40 @@ def show(certificate: rf.Certificate, as_json: bool, written: Sequence[Path] = (
     show_certificate(console, certificate)
     for path in written:
         console.print(f"Wrote {path}", markup=False, style="dim")
+
+
+def grouped(command: Callable[..., int]) -> Callable[..., int]:
+    """The command as Typer should see it: each parameter that is a dataclass stands for its fields."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+
+    @functools.wraps(command)
+    def flat(**given: Any) -> int:
+        made = {
+            name: kind(**{part.name: given.pop(part.name) for part in fields(kind)}) for name, kind in groups.items()
+        }
+        return command(**given, **made)
+
+    options = [
+        option
+        for name, parameter in inspect.signature(command).parameters.items()
+        for option in (_options(groups[name]) if name in groups else [_option(name, hints[name], parameter.default)])
+    ]
+    flat.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    flat.__annotations__ = {option.name: option.annotation for option in options}
+    return flat
+
+
+def _options(group: Any) -> Iterator[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return (_option(part.name, hints[part.name], _default(part)) for part in fields(group))
+
+
+def _option(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _default(part: Field[Any]) -> Any:
+    if part.default_factory is not MISSING:
+        return part.default_factory()
+    return inspect.Parameter.empty if part.default is MISSING else part.default

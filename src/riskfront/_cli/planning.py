@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 import riskfront as rf
-from riskfront._cli.option_groups import grouped
-from riskfront._cli.options import Json, MethodOptions, ProblemOptions, TableOptions, parse_names, parse_number
+from riskfront._cli.options import Json, MethodOptions, ProblemOptions, TableOptions, grouped, parse_names, parse_number
 from riskfront._reporting.terminal import make_console, show_frame
 from riskfront.errors import InvalidInputError
 from riskfront.experiment._forecast import forecast_words

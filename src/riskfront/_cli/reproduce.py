@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from riskfront._cli.adaptive import Data, Device, Model
-from riskfront._cli.option_groups import grouped
-from riskfront._cli.options import Seed, parse_names, parse_number
-from riskfront._cli.stopping import resumable
+from riskfront._cli.adaptive import Data, Device, Model, resumable
+from riskfront._cli.options import Seed, grouped, parse_names, parse_number
 from riskfront._reporting.terminal import make_console
 from riskfront.errors import InvalidInputError, RiskfrontError
 from riskfront.experiment._paper.descriptions import EXPERIMENTS

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 import riskfront as rf
-from riskfront._calibration.monitoring.state_files import only_one
+from riskfront._calibration.monitoring.outcome_files import only_one
 from riskfront._calibration.sequential.ask_tell import Sequential
-from riskfront._calibration.sequential.new_examples import name_of
+from riskfront._calibration.sequential.taken_in import name_of
 from riskfront._cli.options import MethodOptions, TableOptions
 from riskfront._data.reading.column_roles import Layout
 from riskfront._problems.problem import Problem
@@ -39,8 +39,9 @@ def tell_file(
             groups = {name: list(table.group(name).levels) for name in table.group_names if name != _NAMES}
             run = Sequential(table.configs, problem, examples=examples, method=by.made(), bounds=bounds, groups=groups)
         new = run.tell_table(table, ids=names)
+        certificate = run.certificate()
         run.save(state)
-        return run.certificate(), new
+        return certificate, new
 
 
 def _read(file: str, problem: Problem, columns: TableOptions) -> tuple[rf.LossTable, list[str]]:

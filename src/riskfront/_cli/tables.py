@@ -14,8 +14,8 @@ import typer
 import riskfront as rf
 from riskfront._calibration.certificates.certificate import NEVER_GUARANTEED
 from riskfront._calibration.certificates.choice import choose as choose_setting
+from riskfront._calibration.certificates.known_examples import known_examples
 from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet, recomputing
-from riskfront._cli.option_groups import grouped
 from riskfront._cli.options import (
     ChooseOption,
     Json,
@@ -30,6 +30,7 @@ from riskfront._cli.options import (
     TableOptions,
     Together,
     Unlabelled,
+    grouped,
     make_methods,
     must_be_writable,
     parse_names,
@@ -39,8 +40,9 @@ from riskfront._cli.options import (
 from riskfront._data.reading.sources import is_store, notes_of
 from riskfront._reporting.sentences import frontier_words
 from riskfront._reporting.terminal import make_console, number, show_frame, show_table
-from riskfront._reporting.trial_table import trial_table, trial_words
+from riskfront._reporting.trial_charts import trial_table, trial_words
 from riskfront._support import files
+from riskfront._support.version import __version__
 from riskfront.errors import InvalidInputError
 from riskfront.methods._registry import BY_NAME
 
@@ -79,7 +81,7 @@ def calibrate(
     losses = columns.read(table, problem, quiet=as_json)
     others = columns.read_unlabelled(unlabelled, problem, losses, quiet=as_json)
     certificate = rf.calibrate(losses, problem, method=method, seed=seed, unlabelled=others)
-    earlier = uses_with_replaced(certificate, out)
+    earlier = uses_with_replaced(certificate, out, losses)
     certificate = replace(certificate, source=asdict(columns), notes=(*notes_of(table), *certificate.notes)).after(
         earlier
     )
@@ -123,19 +125,34 @@ def _calibrate_on(
     return 0 if certificate and certificate.guaranteed else 1
 
 
-def uses_with_replaced(certificate: rf.Certificate, out: Path | None) -> tuple[UseOfTestSet, ...]:
-    """Earlier uses, and that of the certificate that is about to be overwritten, if it asked the same data something else."""
+def uses_with_replaced(certificate: rf.Certificate, out: Path | None, losses: rf.LossTable) -> tuple[UseOfTestSet, ...]:
+    """Earlier uses, and that of the certificate that is about to be overwritten, if it asked the same examples something else.
+
+    Other bounds or 0/1 outcomes make another digest of the same examples: these are known by what its setting lost on them.
+    """
     try:
         replaced = rf.Certificate.load(out) if out is not None and out.is_file() else None
     except rf.RiskfrontError:  # another file, or a damaged one
         replaced = None
-    if replaced is None or replaced.data_sha256 != certificate.data_sha256 or replaced.seed is None:
+    if replaced is None or replaced.seed is None:
         return certificate.earlier_looks
-    own = UseOfTestSet.of_certificate(certificate).question
-    known = {use.question: use for use in (*replaced.earlier_looks, UseOfTestSet.of_certificate(replaced))}
-    known |= {use.question: use for use in certificate.earlier_looks}
-    known.pop(own, None)
+    asked = [*replaced.earlier_looks, UseOfTestSet.of_certificate(replaced)]
+    if replaced.data_sha256 != certificate.data_sha256:
+        if not _shares_examples(replaced, losses):
+            return certificate.earlier_looks
+        # the same words were another question to the data in another form
+        asked = [replace(use, question=f"{replaced.data_sha256} {use.question}") for use in asked]
+    known = {use.question: use for use in (*asked, *certificate.earlier_looks)}
+    known.pop(UseOfTestSet.of_certificate(certificate).question, None)
     return tuple(known.values())
+
+
+def _shares_examples(made: rf.Certificate, losses: rf.LossTable) -> bool:
+    """Whether the examples of a certificate are in a table, beyond chance; False where it certified nothing."""
+    if not made or not set(made.config) <= set(losses.config_names):
+        return False
+    rows = [row for row in range(losses.n_configs) if losses.config(row) == made.config]
+    return bool(rows) and known_examples(made, losses, rows[0]) > 0
 
 
 @grouped
@@ -165,30 +182,30 @@ def verify(
 
         with recomputing():
             again = recompute(claimed, table)
-        return _say(differences(again, claimed), as_json)
+        return _say(differences(again, claimed), claimed, as_json)
     if is_store(table) or (claimed.evaluations or {}).get("told") is not None:  # of evaluate, tune or a sequential run
-        return _say(rf.verify(claimed, table, unlabelled=unlabelled or None), as_json)
+        return _say(rf.verify(claimed, table, unlabelled=unlabelled or None), claimed, as_json)
     if "cascade" in (claimed.source or {}):
         from riskfront._cli.cascades import recompute as cascade_again
 
         with recomputing():
             again = cascade_again(claimed, table, unlabelled)
-        return _say(differences(again, claimed), as_json)
+        return _say(differences(again, claimed), claimed, as_json)
     was = claimed.source or {}  # read the table as it was read then, unless told otherwise
     as_then = {name: now or was.get(name, now) for name, now in asdict(columns).items()}
     then = TableOptions(**as_then)
     losses = then.read(table, claimed.problem, quiet=as_json)
     others = then.read_unlabelled(unlabelled, claimed.problem, losses, quiet=as_json)
-    return _say(rf.verify(claimed, losses, unlabelled=others), as_json)
+    return _say(rf.verify(claimed, losses, unlabelled=others), claimed, as_json)
 
 
 def _is_accelerated(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("adaptive.json", "cascade.json"))
 
 
-def _say(differences: list[str], as_json: bool) -> int:
+def _say(differences: list[str], claimed: rf.Certificate, as_json: bool) -> int:
     if as_json:
-        print(json.dumps({"matches": not differences, "differences": differences}))
+        print(json.dumps({"matches": not differences, "differences": differences, "verdict": claimed.verdict()}))
     elif differences:
         console = make_console()
         console.print(f"The certificate does NOT match the data: {len(differences)} difference(s).", style="bold red")
@@ -198,6 +215,12 @@ def _say(differences: list[str], as_json: bool) -> int:
         make_console().print(
             "The certificate matches: recomputing it from the data gives the same result.", style="bold green"
         )
+        if claimed.version != __version__:  # whose words a file may hold, true or not
+            make_console().print(
+                f"Its numbers match; its sentences are those of version {claimed.version} and were not compared. What they "
+                f"must say: {claimed.verdict()}",
+                markup=False,
+            )
     return 1 if differences else 0
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from riskfront._data.groups import Groups
 from riskfront._data.identity.copies import n_continuous_copies, n_copies
-from riskfront._data.identity.fingerprints import numbers_of, order_free_digest, say_enough, significant_digits
+from riskfront._data.identity.fingerprints import numbers_of, order_free_digest, rounding_of, say_enough
 from riskfront._data.identity.shared import shared
 from riskfront._data.splits import permutation, shuffled_by
 from riskfront._problems.terms import Term
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 _SETTINGS = 256  # whose losses tell examples apart; more would cost time and tell nothing more
 _SALT = 256  # settings whose losses shuffle a split
-_AT_ONCE = 1 << 22  # losses that are laid out as floats at a time
+_BLOCK_SIZE = 1 << 22  # losses that are laid out as floats at a time
 _FEW = 16  # settings whose losses tell whether a table is there twice
+_LOOKED_AT = 4096  # examples whose losses tell how they were rounded
 _SINGLE = 4  # settings whose columns are known one by one
 
 
@@ -37,7 +38,7 @@ def content_digests(table: LossTable, rows: IntArray, losses: Sequence[str], gro
     named = [_named_groups(table, name) for name in groups]
     beside = np.concatenate([np.empty((table.n_examples, 0), dtype=np.uint8), *named], axis=1)
     hashes = [hashlib.blake2b(example.data, digest_size=16) for example in beside]
-    step = max(1, _AT_ONCE // max(1, table.n_examples))
+    step = max(1, _BLOCK_SIZE // max(1, table.n_examples))
     for name in losses:
         for start in range(0, len(rows), step):
             values, _, _ = table.sequences(Term(name), rows[start : start + step])
@@ -71,7 +72,7 @@ def salt_of(table: LossTable) -> bytes:
 
 def _salt(table: LossTable) -> bytes:
     rows = np.unique(np.linspace(0, table.n_configs - 1, _SALT).astype(np.int64))
-    step = max(1, _AT_ONCE // max(1, table.n_examples))
+    step = max(1, _BLOCK_SIZE // max(1, table.n_examples))
     found: list[bytes] = []
     for name in sorted(table.loss_names):
         for start in range(0, len(rows), step):
@@ -120,7 +121,7 @@ def shuffled_copy(table: LossTable, rows: IntArray, order: IntArray) -> LossTabl
     coded = {name: table.group(name) for name in table.group_names}
     groups = {name: Groups(of.levels, of.codes[order]) for name, of in coded.items()}
     copy = type(table)(table.configs.iloc[rows], losses, groups, table.declared_bounds)
-    copy._in_content_order, copy._clusters = True, table.clusters
+    copy.in_content_order, copy._clusters = True, table.clusters
     return copy
 
 
@@ -139,7 +140,7 @@ def refuse_repeats(table: LossTable) -> None:
     if table.batch_size is not None or table.examples_compared:
         return
     rows = some_settings(table)
-    fingerprints = loss_fingerprints(table, rows, table.loss_names)
+    fingerprints = _fingerprints(table, table.loss_names)
     copies = n_copies(fingerprints)
     if copies:
         raise InvalidInputError(
@@ -160,10 +161,12 @@ def refuse_repeats(table: LossTable) -> None:
 def order_free_digests(table: LossTable, losses: Collection[str]) -> list[str]:
     """Digests by which examples are known again in another order or precision, or with fewer settings: of each of these
     losses at some settings together, and at single settings. Empty where losses have few different values."""
-    settings = _settings(table, names=False)
-    few = sorted(settings, key=lambda key: hashlib.sha256(key.encode()).digest())[:_SINGLE]
-    rows = [some_settings(table), *(np.array([settings[key]]) for key in few)]
-    found = (order_free_digest(loss_fingerprints(table, at, [name]), name) for name in sorted(losses) for at in rows)
+    few = np.argsort(_setting_digests(table), kind="stable")[:_SINGLE]
+    found: list[str | None] = []
+    for name in sorted(losses):
+        found.append(order_free_digest(_fingerprints(table, [name]), name))
+        single = (loss_fingerprints(table, at, [name]) for at in few[:, None])
+        found.extend(order_free_digest(numbers, name) for numbers in single)
     return [digest for digest in found if digest is not None]
 
 
@@ -172,25 +175,40 @@ def some_settings(table: LossTable) -> IntArray:
     return np.unique(np.linspace(0, table.n_configs - 1, _FEW).astype(np.int64))
 
 
+def _fingerprints(table: LossTable, losses: Sequence[str]) -> Array:
+    """(n,): example fingerprints of these losses at some settings; those of all losses are remembered."""
+    rows = some_settings(table)
+    if tuple(losses) != tuple(table.loss_names):
+        return loss_fingerprints(table, rows, losses)
+    return table.remember("example fingerprints", lambda: loss_fingerprints(table, rows, losses))
+
+
 def loss_fingerprints(
     table: LossTable,
     rows: IntArray,
     losses: Sequence[str],
     groups: Sequence[str] = (),
     kind: str = "<f4",
-    digits: int | None = None,
+    rounding: Mapping[str, Callable[[Array], Array]] | None = None,
 ) -> Array:
     """(n,): example fingerprints of losses in single precision, because one of two copies of a file may have been stored so;
-    and of the names of groups, whether these were stored as texts or as numbers. With ``digits``, of so many significant
-    digits of each loss, because costs may have been rounded."""
-    step = max(1, _AT_ONCE // max(1, table.n_examples))
+    and of the names of groups, whether these were stored as texts or as numbers. With ``rounding``, loss -> function, of
+    rounded losses, because costs may have been written with fewer digits."""
+    step = max(1, _BLOCK_SIZE // max(1, table.n_examples))
+    round_ = rounding or {}
+
     starts = [(name, start) for name in losses for start in range(0, len(rows), step)]
-    values = (table.sequences(Term(name), rows[start : start + step])[0] for name, start in starts)
+    named_columns = (
+        (name, column)
+        for name, start in starts
+        for column in table.sequences(Term(name), rows[start : start + step])[0]
+    )
+    columns = (
+        (round_[name](column.astype(np.float64)) if name in round_ else column).astype(kind)
+        for name, column in named_columns
+    )
     coded = (table.group(name) for name in groups)
     named = (np.array([str(level) for level in of.levels], dtype=object)[of.codes] for of in coded)
-    columns = (column.astype(kind) for several in values for column in several)
-    if digits is not None:
-        columns = (significant_digits(column, digits) for column in columns)
     return numbers_of(chain(columns, named))
 
 
@@ -200,7 +218,8 @@ def shared_examples(one: LossTable, other: LossTable, limited: Collection[str] =
     Different examples may lose the same, so equal contents alone prove nothing. But if no example is in both, each of several
     equal ones is as likely to be in either table, and the agreement that a shared file brings has a chance of nearly zero.
     All losses and groups are compared, and the ``limited`` losses by themselves: a cost may have been rounded or computed
-    anew, and it is in these that examples must not have been seen.
+    anew, and it is in these that examples must not have been seen. Losses that one table has with fewer digits are compared
+    in these digits.
     """
     losses = sorted(set(one.loss_names) & set(other.loss_names))
     groups = sorted(set(one.group_names) & set(other.group_names))
@@ -220,23 +239,50 @@ def _shared(one: LossTable, other: LossTable, losses: Sequence[str], groups: Seq
         kept = [common[i] for i in np.unique(np.linspace(0, len(common) - 1, most).astype(int))]
         return np.array([mine[key] for key in kept]), np.array([others[key] for key in kept])
 
-    def columns() -> Iterator[Array]:
-        here, there = rows(_FEW)
+    few, many = rows(_FEW), rows(_SETTINGS)
+
+    def columns(rounding: Mapping[str, Callable[[Array], Array]]) -> Iterator[Array]:
         for name in losses:
-            pairs = zip(one.sequences(Term(name), here)[0], other.sequences(Term(name), there)[0], strict=True)
-            yield from (np.concatenate(pair) for pair in pairs)
+            pairs = zip(one.sequences(Term(name), few[0])[0], other.sequences(Term(name), few[1])[0], strict=True)
+            for pair in pairs:
+                values = np.concatenate(pair)
+                yield rounding[name](values.astype(np.float64)) if name in rounding else values
 
-    here, there = rows(_SETTINGS)
-    return shared(
-        loss_fingerprints(one, here, losses, groups), loss_fingerprints(other, there, losses, groups), columns
-    )
+    def compared(rounding: Mapping[str, Callable[[Array], Array]]) -> int:
+        tables = zip((one, other), many, strict=True)
+        first, second = (loss_fingerprints(table, at, losses, groups, rounding=rounding) for table, at in tables)
+        return shared(first, second, lambda: columns(rounding))
+
+    if found := compared({}):
+        return found
+    first = {name: one.sequences(Term(name), few[0])[0][:, :_LOOKED_AT] for name in losses}
+    second = {name: other.sequences(Term(name), few[1])[0][:, :_LOOKED_AT] for name in losses}
+    roundings = {name: rounding_of(first[name], second[name]) for name in losses}
+    known = {name: rounding for name, rounding in roundings.items() if rounding is not None}
+    return compared(known) if known else 0
 
 
-def _settings(table: LossTable, *, names: bool = True) -> dict[str, int]:
-    """Rows by what the setting is; 1 and 1.0 are one number. Without ``names`` the order of its columns counts."""
-    configs = table.configs
-    values: list[list[Any]] = [
-        configs[name].tolist() for name in (sorted(configs.columns) if names else configs.columns)
-    ]
-    plain = ([float(v) if isinstance(v, int | float) else v for v in setting] for setting in zip(*values, strict=True))
+def _settings(table: LossTable) -> dict[str, int]:
+    """Rows by what the setting is; 1 and 1.0 are one number."""
+    values: list[list[Any]] = [table.configs[name].tolist() for name in sorted(table.configs.columns)]
+    plain = (list(map(_number, setting)) for setting in zip(*values, strict=True))
     return {repr(setting): row for row, setting in enumerate(plain)}
+
+
+def _setting_digests(table: LossTable) -> Array:
+    """(n_configs,): a number for each setting, of its values alone; names of columns do not count, their order does.
+
+    Each value of a column is digested once: a grid of thousands of settings has a few dozen of them.
+    """
+    found = np.zeros(table.n_configs, dtype=np.uint64)
+    for name in table.configs.columns:
+        values = table.configs[name].tolist()
+        of = {value: hashlib.sha256(repr(_number(value)).encode()).digest()[:8] for value in set(values)}
+        column = np.frombuffer(b"".join(map(of.__getitem__, values)), dtype="<u8")
+        found = found * np.uint64(0x9E3779B97F4A7C15) + column
+        found ^= found >> np.uint64(29)
+    return found
+
+
+def _number(value: Any) -> Any:
+    return float(value) + 0.0 if isinstance(value, int | float) else value  # -0.0 is 0.0

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from riskfront._data.columns import Column, Computed
-from riskfront._data.derived.combined import combined, example_weights
+from riskfront._data.derived_losses import combined, example_weights
 from riskfront._data.groups import Groups, as_groups
 from riskfront._data.sums import Rows, row_blocks
 from riskfront._problems.terms import Term

@@ -174,7 +174,7 @@ def _of(values: Array, used: IntArray | None) -> Array:
     return values if used is None else values.take(used, axis=1)
 
 
-def rows_at_once(weights: Array, binary: bool) -> int:
+def rows_per_block(weights: Array, binary: bool) -> int:
     """How many settings ``weighted_sums`` takes at a time; parts of a multiple of it give the same sums as the whole."""
     used = _used(weights)
     examples = len(weights) if used is None else len(used)

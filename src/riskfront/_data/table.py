@@ -15,21 +15,20 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from riskfront._data.cached_sums import KnownSums
+from riskfront._data.cached_sums import KnownSums, SummedLosses
 from riskfront._data.columns import Bounds, Column, bounds_of, declared_bounds, loss_arrays
 from riskfront._data.configs import as_settings
 from riskfront._data.contents import salt_of, shared_examples, shuffles
-from riskfront._data.derived.clusters import Clusters
+from riskfront._data.derived_losses import Clusters
 from riskfront._data.groups import Groups
 from riskfront._data.identity.fingerprints import COPIES
 from riskfront._data.intake import Intake
 from riskfront._data.sample import Sample, all_examples
 from riskfront._data.splits import CONTENTS, positions, salt_by, split_examples
-from riskfront._data.summed import SummedLosses
-from riskfront._data.table_digest import table_digest
 from riskfront._data.table_file import TableParts, read_parts, write_parts
 from riskfront._problems.terms import Term
-from riskfront._support.array_digest import BLAKE3
+from riskfront._support import notebook
+from riskfront._support.array_digest import BLAKE3, fast_fingerprint, fingerprint
 from riskfront._support.arrays import Array, IntArray
 from riskfront._support.values import known, plain
 from riskfront.errors import InvalidInputError
@@ -56,6 +55,7 @@ class LossTable(SummedLosses):
 
     notes: tuple[str, ...] = ()  # sentences on what a guarantee on these examples speaks of
     copies_left_out: int = 0  # copies of its examples that do not count, as the user declared beforehand
+    examples_digest: str | None = None  # of the examples themselves in any order, where they are known
     shuffled_by: str | None = None  # what shuffles a split beside the seed, where the examples themselves are known
 
     def __init__(
@@ -113,7 +113,7 @@ class LossTable(SummedLosses):
     ) -> LossTable:
         """The same settings on other examples, evaluated when a test asks for them, ``batch_size`` at a time."""
         table = self._part(all_examples(columns, groups, missing))
-        table._batch_size, table._origin, table._in_content_order = batch_size, object(), True
+        table._batch_size, table._origin, table.in_content_order = batch_size, object(), True
         return table
 
     def _hold(
@@ -125,7 +125,7 @@ class LossTable(SummedLosses):
         self._shared: dict[Hashable, Any] = {}
         self._batch_size: int | None = None
         self._origin = object()  # the examples of tables with one origin correspond
-        self._in_content_order = False
+        self.in_content_order = False  # in a random order by content, whatever order they came in, so that one may bet
         self._clusters: str | None = None
         self.examples_compared = False  # copies were looked for among the examples themselves, such as texts
         self._intake: Intake | None = None
@@ -243,7 +243,7 @@ class LossTable(SummedLosses):
         )
 
     def _repr_html_(self) -> str:
-        from riskfront._data.table_view import table_view
+        from riskfront._data.table import table_view
 
         return table_view(self)
 
@@ -304,7 +304,7 @@ class LossTable(SummedLosses):
         opt, test = split_examples(self.n_examples, opt_fraction, seed, salt)
         parts = self.subset(opt), self.subset(test)
         for part in parts:
-            part._in_content_order = True
+            part.in_content_order = True
         return parts
 
     def subset(self, examples: npt.ArrayLike) -> LossTable:
@@ -363,7 +363,7 @@ class LossTable(SummedLosses):
         )
         table = self._part(replace(self._sample, losses=losses, missing=missing))
         table._configs = self._configs.iloc[chosen].reset_index(drop=True)
-        table._shared, table._in_content_order = {}, self._in_content_order
+        table._shared, table.in_content_order = {}, self.in_content_order
         return table
 
     def same_settings(self, other: LossTable) -> bool:
@@ -375,11 +375,6 @@ class LossTable(SummedLosses):
         """How many examples are repetitions of others, by position."""
         return 0 if self._sample.examples is None else self.n_examples - len(np.unique(self._sample.examples))
 
-    @property
-    def in_own_order(self) -> bool:
-        """Whether the examples are in a random order of riskfront's own, whatever order they came in, so that one may bet."""
-        return self._in_content_order
-
     def shares_examples(self, other: LossTable, limited: Collection[str] = ()) -> bool:
         """Whether two tables have an example in common: parts of one table by position, all others by content."""
         if self._origin is other._origin:
@@ -389,7 +384,7 @@ class LossTable(SummedLosses):
     def with_groups_of(self, other: LossTable) -> LossTable:
         """The same data; groups that only another table has seen are known here too, without examples."""
         part = self._part(self._sample.with_groups_of(other._sample))
-        part._in_content_order = self._in_content_order
+        part.in_content_order = self.in_content_order
         return part
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -431,3 +426,37 @@ class LossTable(SummedLosses):
     def sha256(self) -> str:
         """A fingerprint of everything in the table: settings, losses, groups, bounds, and which examples a part has."""
         return self.remember("sha256", lambda: table_digest(self._configs, self._sample, self._bounds))
+
+
+def table_digest(configs: pd.DataFrame, sample: Sample, bounds: Mapping[str, Bounds], *, fast: bool = False) -> str:
+    """The digest of settings, losses, groups, bounds, and of which examples a part of a table has: SHA-256, or BLAKE3."""
+    arrays: dict[str, Array | Column] = {f"loss {name}": column for name, column in sample.losses.items()}
+    arrays |= {f"missing {name}": column for name, column in sample.missing.items()}
+    arrays |= {f"group {name}": groups.codes for name, groups in sample.groups.items()}
+    if sample.examples is not None:
+        arrays["examples"] = sample.examples
+    description = {
+        "configs": {name: _plain_values(configs[name]) for name in configs},
+        "bounds": {name: bounds.get(name, (0.0, 1.0)) for name in sample.losses},
+        "levels": {name: groups.levels for name, groups in sample.groups.items()},
+    }
+    return (fast_fingerprint if fast else fingerprint)(description, arrays)
+
+
+def _plain_values(column: pd.Series) -> list[Any]:
+    """Values as Python's own; numbers all at once."""
+    return column.tolist() if column.dtype.kind in "biuf" else [plain(value) for value in column]
+
+
+def table_view(table: LossTable) -> str:
+    """Sizes, losses, groups and the first settings, as HTML."""
+    kinds = ("0/1" if table.is_binary(name) else "number" for name in table.loss_names)
+    rows = [[name, kind, *table.observed_range(name)] for name, kind in zip(table.loss_names, kinds, strict=True)]
+    groups = [[name, len(table.group(name).levels)] for name in table.group_names]
+    return notebook.card(
+        "LossTable",
+        {"settings": table.n_configs, "examples": table.n_examples},
+        notebook.table("Losses", ["name", "kind", "smallest", "largest"], rows),
+        notebook.table("Groups", ["name", "levels"], groups) if groups else "",
+        notebook.frame("Settings", table.configs),
+    )

@@ -20,8 +20,8 @@ from riskfront._data.columns import Bounds
 from riskfront._data.groups import Groups
 from riskfront._data.intake import Intake
 from riskfront._support.arrays import Array
+from riskfront._support.checked_json import check_seal, seal
 from riskfront._support.files import written_whole
-from riskfront._support.sealed_parquet import check_seal, seal
 from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError, StoreError
 

@@ -8,8 +8,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from riskfront._problems import proxies, targets
-from riskfront._problems.short_repr import short_repr
-from riskfront._problems.terms import Term
+from riskfront._problems.terms import Term, short_repr
 from riskfront._support.values import is_number, known
 from riskfront.errors import InvalidInputError
 from riskfront.statistics import _p_values as p_values
@@ -278,7 +277,11 @@ def split_limits(text: str) -> list[str]:
 
 
 def _refuse_what_is_no_bound(text: str) -> None:
-    """An error for "accuracy = 0.9" and for limits joined by "or"."""
+    """An error for "accuracy = 0.9", for "recall => 0.9" and for limits joined by "or"."""
+    turned = re.match(r"^\s*(?P<loss>[^<>=≤≥]+?)\s*=(?P<sign>[<>])\s*(?P<value>[^<>=≤≥]+?)\s*$", text)
+    if turned is not None:
+        meant = f"'{turned['loss']} {turned['sign']}= {turned['value']}'"
+        raise InvalidInputError(f"a bound must be written '<=' or '>='; got {text!r}. Write {meant}.")
     equal = re.match(r"^\s*(?P<loss>[^<>=≤≥]+?)\s*==?\s*(?P<value>[^<>=≤≥]+?)\s*$", text)
     if equal is not None:
         low, high = (f"'{equal['loss']} {sign} {equal['value']}'" for sign in ("<=", ">="))

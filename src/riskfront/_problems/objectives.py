@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import KW_ONLY, dataclass
 
-from riskfront._problems.short_repr import short_repr
-from riskfront._problems.terms import Term
+from riskfront._problems.terms import Term, short_repr
 from riskfront.errors import InvalidInputError
 
 _OBJECTIVE = re.compile(r"^\s*(?P<loss>.+?)(?:\s+per\s+(?P<per>.+?))?(?:\s+given\s+(?P<given>.+?))?\s*$")

@@ -169,6 +169,11 @@ class Problem:
             for loss in term.losses:
                 known(loss, losses, "loss")
             for group in (term.per, term.weights):
+                if group is not None and not groups:
+                    raise InvalidInputError(
+                        f"there is no group '{group}'; known: none. Give the {group} of each example: "
+                        f"groups={{'{group}': values}}, or of a file the column, --group-columns {group}."
+                    )
                 if group is not None:
                     known(group, groups, "group")
             if term.given is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +59,10 @@ class Term:
     def is_combined(self) -> bool:
         """Whether its values are no column of the table."""
         return self.is_ratio or self.beyond is not None or self.proxy is not None
+
+
+def short_repr(record: Any) -> str:
+    """Python that makes it again, without the defaults."""
+    named = [part for part in fields(record)[1:] if getattr(record, part.name) != part.default]
+    inner = [repr(record.loss), *(f"{part.name}={getattr(record, part.name)!r}" for part in named)]
+    return f"{type(record).__name__}({', '.join(inner)})"

@@ -13,8 +13,8 @@ import numpy as np
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.uses_of_test_set import delta_of_all
 from riskfront._calibration.certificates.verdict import confidence, in_words
+from riskfront._calibration.frontier_plan import with_value
 from riskfront._calibration.frontier_result import COMBINATION, Frontier
-from riskfront._calibration.value_grid import with_value
 from riskfront._problems.limits import Limit
 from riskfront._reporting import sentences
 from riskfront._reporting.page import _environment, _json
@@ -34,7 +34,8 @@ def write_decide_page(
     Args:
         frontier: the result of ``riskfront.frontier`` with values by the names of limits.
         path: the HTML file to write.
-        file: the saved frontier, for the command that the page copies.
+        file: the saved frontier, for the command that the page copies; or the folder of an accelerated classifier, which takes
+            the certificate in.
         command: the command that makes the frontier again.
 
     Examples:
@@ -64,6 +65,7 @@ def decide_html(frontier: Frontier, *, file: str = "frontier.json", command: str
         "measures": [sentences.limit_name(limit) for limit in frontier.problem.limits],
         **_combinations(frontier),
         "file": shlex.quote(file),
+        "into": " --out certificate.json" if file.endswith(".json") else "",
         "confidence": confidence(delta_of_all(frontier.problem.delta, frontier.earlier_looks)),
         "guaranteed": frontier.guaranteed,
     }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy.interpolate import PchipInterpolator
-from scipy.optimize import isotonic_regression
 
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._reporting.certificate_charts import (
@@ -17,17 +17,13 @@ from riskfront._reporting.certificate_charts import (
     FRONT,
     TESTED,
     Measure,
-    TestingPath,
     TradeOff,
     path_data,
+    threshold_data,
     tradeoff_data,
 )
-from riskfront._reporting.threshold_chart import ThresholdCurves, threshold_data
 from riskfront._reporting.trial_charts import (
-    CostCurves,
     Histogram,
-    ViolationBars,
-    Violins,
     cost_curves_data,
     risk_histogram_data,
     violation_bars_data,
@@ -234,8 +230,7 @@ def plot_cost_curves(results: pd.DataFrame, column: str, *, ax: Axes | None = No
 def plot_sample_plan(plan: SamplePlan, *, ax: Axes | None = None) -> Axes:
     """The chance of a certificate against the number of examples, with what was asked for.
 
-    The chance of an exact test is a saw: it falls a little wherever one more example allows no loss more. The curve is a smooth
-    one through its middle; ``plan.curve`` has the numbers.
+    The curve is ``plan.curve``, the chance with so many examples or more. It crosses what was asked for at the plan's number.
 
     Examples:
         >>> import riskfront as rf
@@ -243,9 +238,8 @@ def plot_sample_plan(plan: SamplePlan, *, ax: Axes | None = None) -> Axes:
     """
     axes = _axes(ax)
     curve = plan.curve.sort_values("examples")
-    rising = isotonic_regression(curve["chance"].to_numpy()).x
     sizes = np.linspace(curve["examples"].min(), curve["examples"].max(), 300)
-    axes.plot(sizes, PchipInterpolator(curve["examples"], rising)(sizes), **_style(0))
+    axes.plot(sizes, PchipInterpolator(curve["examples"], curve["chance"])(sizes), **_style(0))
     axes.axhline(plan.chance, label=f"wanted: {plan.chance:g}", **_DASHED)
     if plan.examples is not None:
         axes.axvline(plan.examples, color="#009E73", linestyle=":", label=f"{plan.examples:,} examples")
@@ -286,7 +280,7 @@ def plot_threshold(certificate: Certificate, *, ax: Axes | None = None) -> Axes:
         axes.axvspan(*data.certified, color="#009E73", alpha=0.12, label="certified")
     if data.chosen is not None:
         axes.axvline(data.chosen, label=f"in use: {data.chosen:g}", **_DASHED)
-    axes.set(xlabel=data.setting, ylabel="measured on the testing examples", title=data.title)
+    axes.set(xlabel=data.setting, ylabel="measured on the testing examples", title=textwrap.fill(data.title, 64))
     axes.legend(fontsize="small")
     return axes
 
@@ -334,28 +328,3 @@ def _name_places(axes: Axes, names: list[str], start: int = 0) -> None:
     axes.set_xticks(
         range(start, start + len(names)), names, rotation=30 if turned else 0, ha="right" if turned else "center"
     )
-
-
-__all__ = [
-    "CostCurves",
-    "Histogram",
-    "TestingPath",
-    "ThresholdCurves",
-    "TradeOff",
-    "ViolationBars",
-    "Violins",
-    "cost_curves_data",
-    "path_data",
-    "plot_cost_curves",
-    "plot_path",
-    "plot_risk_histogram",
-    "plot_threshold",
-    "plot_tradeoff",
-    "plot_violations",
-    "plot_violins",
-    "risk_histogram_data",
-    "threshold_data",
-    "tradeoff_data",
-    "violation_bars_data",
-    "violins_data",
-]

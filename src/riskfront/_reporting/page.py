@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from typing import Any
@@ -14,10 +17,28 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.verdict import listed
 from riskfront._reporting import certificate_charts, chart_views, page_charts, page_values, sentences
-from riskfront._reporting.python_command import python_command
-from riskfront._reporting.unlabelled_words import unlabelled_words
-from riskfront._support.cache_folder import remembered
-from riskfront._support.files import write_text
+from riskfront._reporting.sentences import unlabelled_words
+from riskfront._support.files import remembered, write_text
+from riskfront.methods import make_method
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page that is not the certificate's own: a title, a sentence, a table and notes.
+
+    Args:
+        title: its heading.
+        lead: what the table shows, in a sentence or two.
+        header: of the columns; the first names what a row is about.
+        rows: texts, or numbers, which the page rounds.
+        notes: sentences below the table.
+    """
+
+    title: str
+    lead: str
+    header: Sequence[str] = ()
+    rows: Sequence[Sequence[Any]] = ()
+    notes: Sequence[str] = ()
 
 
 def write_report(
@@ -47,8 +68,14 @@ def write_report(
     write_text(path, report_html(certificate, frontier=frontier, command=command))
 
 
-def report_html(certificate: Certificate, *, frontier: pd.DataFrame | None = None, command: str | None = None) -> str:
-    """The page as text."""
+def report_html(
+    certificate: Certificate,
+    *,
+    frontier: pd.DataFrame | None = None,
+    command: str | None = None,
+    sections: Sequence[Section] = (),
+) -> str:
+    """The page as text; ``sections`` come after the limits."""
     cloud, tests = certificate_charts.tradeoff_data(certificate), certificate_charts.path_data(certificate)
     charts = {"tradeoff": _tradeoff(certificate, cloud)}
     if len(tests.step) and not tests.by_mean:
@@ -78,6 +105,7 @@ def report_html(certificate: Certificate, *, frontier: pd.DataFrame | None = Non
         what_holds=sentences.what_holds(certificate),
         near_misses=sentences.near_misses(certificate),
         unlabelled=unlabelled_words(certificate),
+        sections=sections,
         cloud=cloud,
         symbols=_symbols(cloud),
         zoomed=any(view.near != view.all for view in chart_views.of_tradeoff(cloud)),
@@ -193,3 +221,27 @@ def _environment() -> Environment:
     environment.filters["setting"] = sentences.setting_value
     environment.filters["exact"] = lambda value: repr(float(value))
     return environment
+
+
+def python_command(certificate: Certificate) -> str:
+    """Python that makes this certificate again from its table."""
+    chosen: Any = certificate.method
+    with suppress(ValueError):  # a method of the user's own is known by its name only
+        chosen = make_method(certificate.method, **certificate.parameters)
+    objectives_named = any(
+        objective.per or objective.given or objective.said for objective in certificate.problem.objectives
+    )
+    used = ["Limit", *(["Objective"] if objectives_named else []), "Problem"]
+    used += [type(chosen).__name__] if not isinstance(chosen, str) else []
+    if certificate.seed is None:
+        used, call = [*used, "certify"], f"certify({chosen!r}.plan(opt, problem), test, problem)"
+    elif certificate.frontier is not None:
+        values, chosen_values = dict(certificate.frontier["values"]), dict(certificate.frontier["chosen"])
+        call = f"frontier(table, problem, {values!r}, method={chosen!r}, seed={certificate.seed}, simultaneous=True)"
+        used, call = [*used, "frontier"], f"{call}.choose({chosen_values!r})"
+    else:
+        more = "" if certificate.unlabelled is None else ", unlabelled=unlabelled"
+        call = f"calibrate(table, problem, method={chosen!r}, seed={certificate.seed}{more})"
+        used = [*used, "calibrate"]
+    lines = [f"problem = {certificate.problem!r}", f"certificate = {call}"]
+    return "\n".join([f"from riskfront import {', '.join(sorted(used, key=str.lower))}", "", *lines])

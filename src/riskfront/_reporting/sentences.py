@@ -12,7 +12,6 @@ from riskfront._calibration.certificates.verdict import PRICES, confidence, list
 from riskfront._problems.limits import Limit
 from riskfront._problems.objectives import Objective
 from riskfront._problems.problem import Problem
-from riskfront._reporting.unlabelled_words import unlabelled_assumptions, unlabelled_fact
 from riskfront._support.values import plain
 from riskfront.methods import METHODS
 from riskfront.statistics._p_values import P_VALUES
@@ -97,11 +96,10 @@ def nothing_better(certificate: Certificate) -> list[str]:
     if references:
         own = [{str(value) for value in config.values()} | _pairs(config) for config in certificate.configs]
         alone = len(certificate.certified) == 1 or len(certificate.problem.objectives) == 1  # the best is the reference
-        if alone and any(names & references for names in own[:1]):
-            return [f"Nothing {better} than the reference was certified."]
-        return []
+        shared = own[0] & references if alone else set()
+        return [f"Nothing {better} than {name} could be certified." for name in sorted(map(str, shared))[:1]]
     if len(path) > 1 and int(path["certified"].sum()) == 1 and bool(path["certified"].iloc[0]):
-        return [f"Nothing {better} than the safest setting was certified."]
+        return [f"Nothing {better} than the safest setting could be certified."]
     return []
 
 
@@ -316,12 +314,12 @@ def how_made(certificate: Certificate) -> dict[str, str]:
     )
     return {
         "Method": certificate.method + (f" ({options})" if options else ""),
-        "In words": _method_words(certificate.method) + _net_in_words(certificate),
+        "In words": _method_words(certificate.method) + _fallback_test_in_words(certificate),
         "Guarantee": "yes" if certificate.guaranteed else "NO",
         "Confidence": f"{100 * (1 - certificate.delta_of_all_looks):g} % (delta = {delta:g}{_counted(certificate)})"
         if certificate.guaranteed
         else f"none (delta = {delta:g})",
-        **_chosen_from(certificate),
+        **({"Chosen from": source} if (source := chosen_from(certificate)) else {}),
         "p-value": listed([p_value_words(name) for name in dict.fromkeys(p_values)]),
         "Split": split,
         **({"Evaluations": made} if (made := evaluations(certificate)) else {}),
@@ -343,17 +341,15 @@ def evaluations(certificate: Certificate) -> str:
     return words
 
 
-def _chosen_from(certificate: Certificate) -> dict[str, str]:
-    """Which limits were looked at before these were chosen."""
+def chosen_from(certificate: Certificate) -> str:
+    """Which limits were looked at before these were chosen; empty where these alone were asked for."""
     if certificate.frontier is None:
-        return {}
+        return ""
     values = certificate.frontier["values"]
     shown = listed(
         [f"{len(of)} values of {name} ({number(min(of))} to {number(max(of))})" for name, of in values.items()]
     )
-    return {
-        "Chosen from": f"a frontier of {shown}; all its statements hold together, so these limits were chosen after looking"
-    }
+    return f"a frontier of {shown}; all its statements hold together, so these limits were chosen after looking"
 
 
 def intake(certificate: Certificate) -> dict[str, int]:
@@ -371,7 +367,7 @@ def _method_words(name: str) -> str:
     return METHODS[name].words if name in METHODS else "A method of your own."
 
 
-def _net_in_words(certificate: Certificate) -> str:
+def _fallback_test_in_words(certificate: Certificate) -> str:
     """What was done besides the plan."""
     share = certificate.parameters.get("holm_share") or 0
     if not share:
@@ -381,4 +377,62 @@ def _net_in_words(certificate: Certificate) -> str:
     return (
         f" All settings were tested on all examples as well{how}, which had {number(share * delta)} of delta = "
         f"{number(delta)}; the plan had the rest."
+    )
+
+
+_LITTLE = 0.95  # of the variance left: a proxy that takes away less is called useless
+
+
+def unlabelled_words(certificate: Certificate) -> list[str]:
+    """Sentences; none where no unlabelled examples were used."""
+    if certificate.unlabelled is None:
+        return []
+    used = (
+        f"{certificate.unlabelled['used']:,} unlabelled examples"
+        if _has_examples(certificate)
+        else "Unlabelled examples"
+    )
+    return [
+        f"{used} helped to test, each with a proxy instead of a label; what was measured is the mean over labelled examples.",
+        *(_worth(certificate, found) for found in certificate.unlabelled["limits"]),
+    ]
+
+
+def unlabelled_fact(certificate: Certificate) -> dict[str, str]:
+    """For the table of how a certificate was made."""
+    if certificate.unlabelled is None or not _has_examples(certificate):
+        return {}
+    proxies = ", ".join(dict.fromkeys(found["proxy"] for found in certificate.unlabelled["limits"]))
+    found = certificate.unlabelled
+    return {
+        "Unlabelled": f"{found['examples']:,} examples, {found['used']:,} of them used; proxy {proxies}; {found['sha256']}"
+    }
+
+
+def unlabelled_assumptions(certificate: Certificate) -> list[str]:
+    """What must be true of unlabelled examples for the guarantee to hold."""
+    if certificate.unlabelled is None:
+        return []
+    return [
+        (
+            "The unlabelled examples come from the same source as the labelled ones, none is among these, and the proxy was "
+            "made in the same way for both: it learnt from neither. How good it is does not matter for the guarantee."
+        )
+    ]
+
+
+def _has_examples(certificate: Certificate) -> bool:
+    return "examples" in (certificate.unlabelled or {})
+
+
+def _worth(certificate: Certificate, found: dict[str, Any]) -> str:
+    left, about = found["variance_left"], f"'{found['limit']}'"
+    if left is None:
+        return f"What the proxy brought for {about} was not measured: there are too few planning examples, or none."
+    alone = f"measured on {certificate.n_opt:,} planning examples; labels alone leave all of it"
+    if left > _LITTLE:
+        return f"For {about} the proxy brought next to nothing: it leaves {100 * left:.0f} % of the variance ({alone})."
+    return (
+        f"For {about} the proxy leaves {100 * left:.0f} % of the variance ({alone}): each label counts for about "
+        f"{1 / left:.2g}."
     )

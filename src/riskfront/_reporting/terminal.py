@@ -16,7 +16,7 @@ from rich.table import Table
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._data.table import LossTable
 from riskfront._reporting import sentences
-from riskfront._reporting.unlabelled_words import unlabelled_words
+from riskfront._reporting.sentences import unlabelled_words
 from riskfront._support.values import plain
 
 WIDTH = 80
@@ -145,6 +145,8 @@ def show_certificate(console: Console, certificate: Certificate) -> None:
         style="dim",
         markup=False,
     )
+    if source := sentences.chosen_from(certificate):
+        console.print(f"Chosen from {source}.", style="dim", markup=False)
     if made := sentences.evaluations(certificate):
         console.print(made, style="dim", markup=False)
     console.print(str(certificate.intake), style="dim", markup=False)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 BLAKE3 = "blake3:"  # in front of a digest that was made of BLAKE3 digests
 _BLOCK = 1 << 23  # bytes that one thread hashes at a time (the hash releases the interpreter lock)
 _FAST_BLOCK = 1 << 18  # bytes of one BLAKE3 digest: never change it, or old digests cannot be compared
-_AT_ONCE = 1 << 22  # bytes that a thread takes before it asks for more: asking costs as much as a small block
+_BYTES_PER_TURN = 1 << 22  # bytes that a thread takes before it asks for more: asking costs as much as a small block
 
 
 @runtime_checkable
@@ -87,7 +87,7 @@ def _in_threads(function: Callable[[Array], T], rows: Any, size: int) -> list[T]
     starts = range(0, rows.shape[0], step)
     if len(starts) == 1:
         return [function(rows[0:step])]
-    run = max(1, _AT_ONCE // size)
+    run = max(1, _BYTES_PER_TURN // size)
     runs = [starts[first : first + run] for first in range(0, len(starts), run)]
     with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
         found = pool.map(lambda run: [function(rows[start : start + step]) for start in run], runs)

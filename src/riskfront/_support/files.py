@@ -1,13 +1,18 @@
-"""Writing files so that nothing half-written is ever seen: to a temporary name first, onto the disk, then moved into place."""
+"""Files that are written whole or not at all, temporary folders that are removed in the end, and the user's cache folder."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import hashlib
 import os
+import shutil
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from riskfront.errors import StoreError
 
@@ -88,3 +93,90 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a whole text file, which survives a loss of power, or nothing."""
     with written_whole(path, durable=True) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+if sys.platform != "win32":  # there, folders of killed processes stay
+    import fcntl
+
+_PREFIX = "riskfront-"
+LOCK = "owner.lock"
+
+
+@contextmanager
+def scratch_folder(parent: Path | None = None, prefix: str = _PREFIX) -> Iterator[Path]:
+    """A temporary folder for as long as the context lasts; in `parent`, or where the system has its temporary files.
+
+    It holds a lock, a file named LOCK. Whoever moves the folder to where it shall stay removes that file first.
+    """
+    parent = parent or Path(tempfile.gettempdir())
+    _remove_abandoned(parent, prefix)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    lock = None
+    try:
+        lock = _locked(folder)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            lock.close()
+
+
+def _locked(folder: Path) -> IO[str] | None:
+    """A lock that the system takes back when its process dies, however it dies.
+
+    A process number would not do: numbers are used again, and those of another container mean nothing here.
+    """
+    if sys.platform == "win32":
+        return None
+    with contextlib.suppress(OSError):  # a file system without locks: then nobody else removes the folder
+        file = (folder / "new.lock").open("w")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        (folder / "new.lock").rename(folder / LOCK)  # nobody ever sees it unlocked while its process lives
+        return file
+    return None
+
+
+def _remove_abandoned(parent: Path, prefix: str) -> None:
+    """Folders of this user whose lock nobody holds."""
+    if sys.platform == "win32":
+        return
+    for folder in parent.glob(f"{prefix}*"):
+        with contextlib.suppress(OSError):  # gone meanwhile, locked, or not ours
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                continue
+            with (folder / LOCK).open("r+") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def remembered(name: str, make: Callable[[], str]) -> str:
+    """The text of that name, made once and kept. A file that was cut off or changed is made again."""
+    file = cache_folder() / name
+    try:
+        digest, _, text = file.read_text(encoding="utf-8").partition("\n")
+        if digest == _text_digest(text):
+            return text
+    except (OSError, ValueError):
+        pass
+    text = make()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, f"{_text_digest(text)}\n{text}")
+    except (OSError, StoreError):
+        pass  # a read-only home costs time, nothing else
+    return text
+
+
+def cache_folder() -> Path:
+    """Where this system keeps such files of a user."""
+    if sys.platform == "win32":
+        given, default = os.environ.get("LOCALAPPDATA"), Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        given, default = None, Path.home() / "Library" / "Caches"
+    else:
+        given, default = os.environ.get("XDG_CACHE_HOME"), Path.home() / ".cache"
+    return (Path(given) if given else default) / "riskfront"
+
+
+def _text_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from riskfront.errors import InvalidInputError
 
@@ -43,3 +44,23 @@ def known(name: str, names: Collection[str], kind: str) -> str:
         listed = ", ".join(f"'{k}'" for k in names) or "none"
         raise InvalidInputError(f"there is no {kind} '{name}'; known: {listed}.{hint}")
     return name
+
+
+def to_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """A data frame as lists of plain values; missing numbers become null."""
+    return {
+        str(name): [None if value != value else value for value in map(plain, frame[name].tolist())]
+        for name in frame.columns
+    }
+
+
+def from_columns(columns: Mapping[str, list[Any]]) -> pd.DataFrame:
+    """The opposite of ``to_columns``. A missing group stays None; a missing number becomes nan."""
+    return pd.DataFrame({name: pd.Series(values, dtype=_kind(name, values)) for name, values in columns.items()})
+
+
+def _kind(name: str, values: list[Any]) -> Any:
+    """The type of a column with gaps: numbers, or anything else; None lets pandas see for itself."""
+    if name == "group":
+        return object
+    return float if None in values and all(value is None or isinstance(value, float) for value in values) else None

@@ -1,2 +1,2 @@
-"""Trust after the fact: ``verification`` (verify) recomputes a certificate from the data it was made of, ``check`` tests
-its setting on new ones."""
+"""Trust after the fact: ``verify`` recomputes a certificate from the data it was made of, ``check`` tests its setting on new
+ones."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +12,8 @@ import pandas as pd
 
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.known_examples import known_examples
+from riskfront._calibration.monitoring.watched_limit import label
+from riskfront._data import derived_losses
 from riskfront._data.contents import content_digests, content_order, refuse_repeats, shuffled_copy
 from riskfront._data.problem_fit import check_fit
 from riskfront._data.reading.sources import Data, as_table
@@ -22,6 +26,7 @@ from riskfront.methods._evidence.limit_tests import Evidence, LimitTest
 from riskfront.statistics import _p_values as p_values
 
 HOLDS, BROKEN, UNCLEAR = "holds", "broken", "unclear"
+NOT_COVERED = "not covered"  # of a group that the certificate says nothing of
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -33,7 +38,8 @@ class Check:
             If every limit is kept, "broken" is said with probability at most delta; if one is broken, "holds" is.
         config: the setting.
         limits: data frame, a row for each limit and group: examples, measured value, the p-values of "kept" and of "broken",
-            and what they say.
+            and what they say. A certified group without a new example is "unclear"; a group that was not certified is "not
+            covered", and nothing follows from it.
         n: new examples.
         delta: the confidence of this check is 1 - delta.
     """
@@ -54,7 +60,19 @@ class Check:
         return notebook.card(f"Check: {self.says}", facts, notebook.frame("Limits", self.limits), note=self.verdict())
 
     def verdict(self) -> str:
-        """The result in a sentence."""
+        """The result in a sentence, and another one where new groups are not those that were certified."""
+        return " ".join([self._said(), *self._groups_said()])
+
+    def _groups_said(self) -> list[str]:
+        """Groups without a new example, and groups that the certificate does not cover."""
+        absent = self.limits[(self.limits["n"] == 0) & (self.limits["says"] == UNCLEAR) & self.limits["group"].notna()]
+        others = self.limits[self.limits["says"] == NOT_COVERED]
+        return [
+            *(f"No new example speaks of '{one['limit']}' in group {one['group']!r}." for one in _rows(absent)),
+            *(f"'{one['limit']}' was not certified for group {one['group']!r}: left out." for one in _rows(others)),
+        ]
+
+    def _said(self) -> str:
         sure = f"With {100 * (1 - self.delta):.10g} % confidence"
         if self.says == HOLDS:
             return f"{sure}, the setting keeps every limit on data like these {self.n:,} new examples."
@@ -108,9 +126,16 @@ def check(certificate: Certificate, data: Data, *, delta: float | None = None) -
     contents = content_digests(table, rows, table.loss_names, table.group_names)
     own = shuffled_copy(table, rows, content_order(contents))
     tests = Evidence(problem, own).tests
-    several = sum(len(test.groups(own)) for test in tests)
-    found = pd.DataFrame([one for test in tests for one in _judged(test, own, level, several)])
-    kept = (found["says"] == HOLDS).all()
+    covered = [_covered(test, own, certificate.groups) for test in tests]
+    several = max(1, sum(int(np.sum(here)) for here, _ in covered))
+    found = pd.DataFrame(
+        [
+            one
+            for test, (here, absent) in zip(tests, covered, strict=True)
+            for one in [*_judged(test, own, level, several, here), *_without_examples(test, absent)]
+        ]
+    )
+    kept = found["says"].isin([HOLDS, NOT_COVERED]).all() and (found["says"] == HOLDS).any()
     says = BROKEN if (found["says"] == BROKEN).any() else HOLDS if kept else UNCLEAR
     return Check(says, certificate.config, found, own.n_examples, level)
 
@@ -125,7 +150,30 @@ def _at(certificate: Certificate, delta: float) -> Problem:
     return Problem(limits, small, large, delta=delta)
 
 
-def _judged(test: LimitTest, table: LossTable, delta: float, several: int) -> list[dict[str, Any]]:
+def _covered(test: LimitTest, table: LossTable, certified: Mapping[str, Sequence[Any]]) -> tuple[list[bool], list[Any]]:
+    """Which groups of the new examples, or pairs of groups, the certificate covers, and which it covers beside them."""
+    groups, name = test.groups(table), test.limit.per or test.limit.gap_per
+    if name is None or not certified.get(name):
+        return [True] * len(groups), []
+    levels = tuple(certified[name])
+    known = derived_losses.pair_names(levels) if test.limit.gap_per is not None else levels
+    names, found = {label(group) for group in known}, {label(group) for group in groups}
+    return [label(group) in names for group in groups], [group for group in known if label(group) not in found]
+
+
+def _without_examples(test: LimitTest, groups: Sequence[Any]) -> list[dict[str, Any]]:
+    """Certified groups that have no new example: nothing is known of them."""
+    nothing = {"n": 0, "measured": math.nan, "p_value kept": 1.0, "p_value broken": 1.0, "says": UNCLEAR}
+    return [{"limit": str(test.limit), "group": group, **nothing} for group in groups]
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _judged(
+    test: LimitTest, table: LossTable, delta: float, several: int, covered: Sequence[bool]
+) -> list[dict[str, Any]]:
     """Each group of a limit. "Broken" is said of any of them, so each has its share of delta; "holds" only of all together."""
     row = np.array([0])
     kept = test.p_values(table, row)[0]
@@ -134,6 +182,7 @@ def _judged(test: LimitTest, table: LossTable, delta: float, several: int) -> li
     n, measured = np.broadcast_to(sums.n, sums.total.shape)[0], test.measured(table, row)[0]
     groups = test.groups(table)
     says = np.where(broken <= delta / several, BROKEN, np.where(kept <= delta, HOLDS, UNCLEAR))
+    says = np.where(covered, says, NOT_COVERED)
     return [
         {
             "limit": str(test.limit),

@@ -8,13 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from riskfront._calibration.calibrate import certified, split_and_test
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.choice import choose
 from riskfront._calibration.frontier_making import make_frontier
+from riskfront._calibration.frontier_plan import ValueGrid
 from riskfront._calibration.sequential.ask_tell import Sequential
-from riskfront._calibration.sequential.run_json import SCHEMA as SEQUENTIAL_SCHEMA
-from riskfront._calibration.value_grid import ValueGrid
+from riskfront._calibration.sequential.taken_in import SCHEMA as SEQUENTIAL_SCHEMA
+from riskfront._data.groups import Groups
 from riskfront._data.reading.sources import Data, as_table, as_unlabelled, clustered, is_long_file, is_store, notes_of
 from riskfront._data.stores.loss_store import LossStore
 from riskfront._data.stores.open_storage import open_storage
@@ -22,13 +25,14 @@ from riskfront._data.stores.open_storage import storage_options as options_for_u
 from riskfront._data.table import LossTable
 from riskfront._problems.spaces.space import Config
 from riskfront._running.evaluation.outcome import Outcome
+from riskfront._running.tuning.adaptive import AdaptiveRun
+from riskfront._running.tuning.chunked_outcomes import ChunkedOutcomes
 from riskfront._running.tuning.opt_and_test_rows import Part
 from riskfront._running.tuning.recorded_uses import recorded_before
 from riskfront._running.tuning.tune import certify_along, use_of
 from riskfront._support.array_digest import BLAKE3
 from riskfront._support.progress import ProgressBar
 from riskfront._support.version import __version__
-from riskfront._verification.adaptive import adaptively_again
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.methods._plan import Method
 from riskfront.methods._registry import rebuild_method
@@ -82,7 +86,7 @@ def _verified(certificate: Certificate, data: Data | tuple[LossTable, LossTable]
     elif certificate.seed is None:
         if not isinstance(data, str | os.PathLike):
             raise InvalidInputError(
-                "these data must be what calibrate made the certificate of; it has no seed, so tune or certify made it. "
+                "a single table verifies a certificate of calibrate; this one has no seed, so tune or certify made it. "
                 "From tune: give the path of its store, verify(certificate, 'run.zarr'). "
                 "From certify: give both tables, verify(certificate, (opt, test))."
             )
@@ -252,3 +256,54 @@ def _differences(where: str, computed: Any, claimed: Any) -> list[str]:
     else:
         same = computed == claimed
     return [] if same else [f"{where} is {claimed!r}, recomputed {computed!r}"]
+
+
+def adaptively_again(certificate: Certificate, url: str) -> Certificate:
+    """Plan on the planning chunks of a store and test on its testing chunks, as far as the certificate did.
+
+    Which settings raced all the way is read off the certificate: the race looked at planning examples only, so that any
+    outcome of it is as valid.
+    """
+    configs = certificate.searched
+    if configs is None or certificate.explored is None:
+        raise InvalidInputError(
+            "a store recomputes a certificate of tune, which names the settings it searched; this one names none."
+        )
+    bounds = {name: (float(low), float(high)) for name, (low, high) in certificate.loss_bounds.items()}
+    own = list(configs)
+    opt, test = (_outcomes(url, part, own, bounds) for part in ("opt", "test"))
+    n_opt = int(opt.edges[-1])
+    finalists = [row for row, n in enumerate(certificate.explored["examples"]) if n == n_opt]
+    method = rebuild_method(certificate.method, certificate.parameters)
+    run = AdaptiveRun(certificate.problem, method, own, opt, test, finalists=finalists)
+    testing = run.testing()
+    testing.path.advance()
+    if testing.path.wanted():
+        row, chunk = testing.path.wanted()[0]
+        raise StoreError(
+            f"the store '{url}' must hold the test losses of every tested setting; it has none of {own[row]} on chunk {chunk}. "
+            "It is not the store of this certificate, or it was changed."
+        )
+    again = run.certificate(testing, LossStore(f"{url}/test/0", whole=False).notes)
+    asked = use_of(testing.plan, certificate.problem).asked
+    looks = recorded_before(open_storage(url), asked, run.finalist_configs, certificate.parameters)
+    spent = {name: value for name, value in (certificate.evaluations or {}).items() if name in ("spent", "full table")}
+    return replace(again, evaluations={**(again.evaluations or {}), **spent}, earlier_looks=looks)
+
+
+def _outcomes(url: str, part: str, configs: list[Config], bounds: dict[str, tuple[float, float]]) -> ChunkedOutcomes:
+    chunks: list[LossStore] = []
+    storage = open_storage(url)
+    while storage.read(f"{part}/{len(chunks)}/zarr.json") is not None:
+        chunks.append(LossStore(f"{url}/{part}/{len(chunks)}", whole=False))
+    if not chunks:
+        raise StoreError(f"'{url}' must be the store of tune(adaptive=True); it has no chunks of outcomes.")
+    edges = np.cumsum([0, *(chunk.n_examples for chunk in chunks)])
+    declared = {**chunks[0].bounds, **bounds}  # those of losses without a limit are in the store alone
+    return ChunkedOutcomes(None, edges, _joined([chunk.groups() for chunk in chunks]), chunks, configs, declared)
+
+
+def _joined(groups: Sequence[dict[str, Groups]]) -> dict[str, Groups]:
+    return {
+        name: Groups(of.levels, np.concatenate([part[name].codes for part in groups])) for name, of in groups[0].items()
+    }

@@ -53,6 +53,8 @@ class Examples:
             return given
         kept = found.kept(repeats)
         own = given if len(kept.positions) == len(found) else given.take(kept.positions)
+        if repeats != "independent" and clusters is None:
+            own._refuse_several_labels()
         return replace(own, notes=kept.notes, copies=kept.copies)
 
     def __len__(self) -> int:
@@ -62,6 +64,17 @@ class Examples:
     def fingerprints(self) -> ExampleFingerprints | None:
         codes = [group.codes for group in (*self.groups.values(), *([] if self.clusters is None else [self.clusters]))]
         return ExampleFingerprints.of(self.X, self.y, self.amounts, *codes)
+
+    def _refuse_several_labels(self) -> None:
+        """An error where X repeats more than independent draws explain: one example, measured or labelled several times."""
+        alone = ExampleFingerprints.of(self.X)
+        if alone is not None and alone.n_copies:
+            raise InvalidInputError(
+                f"a guarantee needs every example once; of {len(self):,} rows {alone.n_copies:,} have exactly the X of "
+                "another, which independent draws do not explain. Several labels of one example are no independent draws: give "
+                "clusters=, one value for all rows with the same X. Where equal X were drawn independently of each other, say "
+                "so: repeats='independent'."
+            )
 
     @property
     def _digest(self) -> bytes:
@@ -79,6 +92,8 @@ class Examples:
             table = table.by_cluster(CLUSTER)
         table.notes, table.shuffled_by = self.notes, DRAWN + self._digest[:16].hex()
         table.copies_left_out = 0 if self.copies is None else int(self.copies.sum())
+        own = ExampleFingerprints.of(self.X, self.y)
+        table.examples_digest = None if own is None else own.order_free
         return table
 
     def take(self, positions: IntArray) -> Examples:

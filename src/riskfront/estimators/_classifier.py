@@ -27,12 +27,12 @@ from riskfront.estimators._classifier_table import (
     checked_examples,
     classes_of,
     classifier_table,
+    deployed_outcomes,
     is_detector,
     listed_classes,
     probabilities_of,
 )
 from riskfront.estimators._costs import Prices
-from riskfront.estimators._deployed_outcomes import deployed_outcomes
 from riskfront.estimators._metrics import default_objectives, objectives_spelled_out, of_clusters, spelled_out
 from riskfront.estimators._offered import offered_thresholds
 from riskfront.estimators._risk_controlled import CalibratedModel, Limits, Objectives

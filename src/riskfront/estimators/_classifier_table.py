@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -184,3 +185,30 @@ def _named(problem: Problem, losses: list[str], groups: list[str]) -> list[str]:
 def listed_classes(classes: Array) -> str:
     shown = ", ".join(repr(plain(value)) for value in classes[:10])
     return shown + (", ..." if len(classes) > 10 else "")
+
+
+_WITHOUT_LABELS = ("answered", "abstained", "predicted_positive")
+
+
+def deployed_outcomes(
+    probabilities: FloatArray, y: Any, classes: Array, positive: int, config: Mapping[str, Any]
+) -> dict[str, Array]:
+    """Column -> (n,). Where y is None or nan, what needs a label is nan."""
+    labels = np.asarray(y, dtype=object).reshape(-1)
+    known = ~pd.isna(labels)
+    truth = np.zeros(len(labels), dtype=np.int64)
+    truth[known] = _positions(np.array(labels[known].tolist()), classes)
+    two = len(classes) == 2
+    names = [*rule.COMMON, *(rule.TWO_CLASSES if two else ())]
+    thresholds = [config["threshold"]] if "threshold" in config else None
+    found: dict[str, Array] = {
+        name: values[0] if name in _WITHOUT_LABELS else np.where(known, values[0], np.nan)
+        for name, values in rule.outcomes(
+            probabilities, truth, thresholds, [config["abstain"]], positive, names
+        ).items()
+    }
+    found["label"] = labels
+    if two:
+        found["positive"] = np.where(known, truth == positive, np.nan)
+        found["negative"] = np.where(known, truth != positive, np.nan)
+    return found

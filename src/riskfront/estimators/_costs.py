@@ -71,16 +71,13 @@ class Prices:
             self.largest is None
             and self.amounts is not None
             and limited & self.names
-            and self._has_open_bounds(limited)
+            and (AMOUNT in limited or ("cost" in limited and AMOUNT in self.costs.values()))
         ):
             raise InvalidInputError(
                 "a limit on a mean of amounts needs the largest that an amount can be: largest_amount=...; a larger one could "
                 f"come that none of {len(self.amounts):,} examples showed. Without one, limit a quantile, as "
                 "'q0.99(cost) <= 200', or a share of outcomes."
             )
-
-    def _has_open_bounds(self, limited: set[str]) -> bool:
-        return AMOUNT in limited or ("cost" in limited and AMOUNT in self.costs.values())
 
     @property
     def names(self) -> set[str]:

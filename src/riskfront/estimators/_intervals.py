@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from sklearn.base import RegressorMixin, is_classifier
 from sklearn.utils import check_consistent_length, column_or_1d, indexable
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,9 +20,11 @@ from riskfront.errors import InvalidInputError
 from riskfront.estimators._calibration_examples import Examples
 from riskfront.estimators._risk_controlled import CalibratedModel, Limits, Objectives
 from riskfront.methods import Method, OrderedKnob, ParetoTesting
-from riskfront.methods._shares import planning_share
+from riskfront.methods._plan import planning_share
 
 _MOST_SETTINGS = 500
+_WIDEST_FIRST = OrderedKnob(safest={"widening": "high"})
+_PLANNED = "planned"  # "auto" without the order from the widest on
 #: of means of clusters: candidates come from the tested examples, so a test must not fail where fewer values are missed
 MONOTONE = "hoeffding-bentkus"
 _COVERED = {"coverage": 1, "missed": -1}  # +1 where the mean can only rise with the widening
@@ -118,18 +121,24 @@ class RiskControlledIntervals(RegressorMixin, CalibratedModel):  # type: ignore[
             raise InvalidInputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X, y = indexable(X, _numbers(column_or_1d(y, warn=True), "y"))
         check_consistent_length(X, y)
+        models = self.estimator if isinstance(self.estimator, tuple | list) else [self.estimator]
+        known = [model for model in models if hasattr(model, "__sklearn_tags__")]  # any object that predicts will do
+        for classifier in filter(is_classifier, known):
+            raise InvalidInputError(
+                f"estimator must predict numbers; got {type(classifier).__name__}, a classifier. Use RiskControlledClassifier."
+            )
         if isinstance(self.estimator, tuple | list) and (len(self.estimator) != 2 or self.scale is not None):
             raise InvalidInputError(
                 "estimator must be one regressor, with or without scale, or a pair (lower, upper) without; got "
                 f"{len(self.estimator)} and scale={self.scale!r}."
             )
         model, kept = self._model(seed, Examples.of(X, y, groups, self.repeats, clusters=clusters))
-        needed = self._needed_widenings(model, kept)
+        needed, in_order = self._needed_widenings(model, kept), isinstance(method, OrderedKnob)
         if clusters is not None:
             problem = problem.using(MONOTONE)
         if method == "auto" and _widest_is_safest(problem):
-            method = OrderedKnob(safest={"widening": "high"})
-        elif method == "auto" and clusters is None:
+            method = _WIDEST_FIRST
+        elif method in ("auto", _PLANNED) and clusters is None:
             # only where the widest is known to be safest may candidates come from the examples that test
             method = ParetoTesting(opt_fraction=planning_share(len(kept), _MOST_SETTINGS), holm_share=0.0)
             needed = needed[kept.planning_rows(method.opt_fraction, seed)]
@@ -139,10 +148,18 @@ class RiskControlledIntervals(RegressorMixin, CalibratedModel):  # type: ignore[
                 f"clusters must be left out; got method={self.method!r}, clusters={'none' if clusters is None else 'given'}."
             )
         widenings = _candidates(needed)
+        if in_order:
+            widenings = _with_one_below(widenings)
         table = self._table(model, kept, widenings)
         check_fit(problem, table)
         self._widenings = widenings
         return model, table, problem, seed, method
+
+    def _frontier_method(self, alphas: Mapping[str, Sequence[float]]) -> str | Method:
+        """One order serves all values of one limit; several limits need a plan."""
+        if self.method != "auto":
+            return self.method
+        return _WIDEST_FIRST if len(alphas) == 1 and _widest_is_safest(self._problem()) else _PLANNED
 
     def loss_table(self, X: Any, y: Any, groups: Any = None, clusters: Any = None) -> LossTable:
         """What every widening loses on every example: the table that ``fit`` calibrates on, say to verify its certificate."""
@@ -214,6 +231,16 @@ def _candidates(needed: FloatArray) -> FloatArray:
     kept = np.unique(np.linspace(0, len(distinct) - 1, _MOST_SETTINGS).round().astype(int))
     widenings: FloatArray = distinct[kept]
     return np.asarray(np.unique(widenings + 1e-9 * np.maximum(np.abs(widenings), np.ptp(distinct))))
+
+
+def _with_one_below(widenings: FloatArray) -> FloatArray:
+    """One more widening that no tested example lies inside.
+
+    On a frontier a value whose test comes to its end leaves its share of delta to the other values. That must not hang on
+    how narrow the candidates are, which the tested examples decide: the last one never passes, so no test comes to its end.
+    """
+    below = widenings[0] - 1e-6 * max(abs(widenings[0]), np.ptp(widenings), 1e-6)
+    return np.concatenate([[below], widenings])
 
 
 def _widest_is_safest(problem: Problem) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -131,7 +132,7 @@ class RiskControlledMultiLabel(ClassifierMixin, CalibratedModel):  # type: ignor
         problem, seed = self._problem(), self._seed()
         X, y = indexable(X, _checked_labels(y))
         check_consistent_length(X, y)
-        if self.per_label and (self.thresholds is not None or clusters is not None or method != "auto"):
+        if self.per_label and (self.thresholds is not None or clusters is not None or self.method != "auto"):
             raise InvalidInputError(
                 "per_label chooses thresholds and their order itself; leave out thresholds, clusters and method."
             )
@@ -156,6 +157,10 @@ class RiskControlledMultiLabel(ClassifierMixin, CalibratedModel):  # type: ignor
             method = OrderedKnob(safest=order) if _lowest_is_safest(problem) else "pareto-testing"
         self._settings, self._tried, self._values, self._planned = settings, tried, values, seed
         return model, table, problem, seed, method
+
+    def _frontier_method(self, alphas: Mapping[str, Sequence[float]]) -> str | Method:
+        """One order serves all values of one limit; several limits need a plan."""
+        return self.method if len(alphas) == 1 else super()._frontier_method(alphas)
 
     def loss_table(self, X: Any, y: Any, groups: Any = None, clusters: Any = None) -> LossTable:
         """What every setting loses on every example: the table that ``fit`` calibrates on, say to verify its certificate."""

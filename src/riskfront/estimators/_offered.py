@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,8 @@ from riskfront._support.arrays import Array, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.estimators import _decision_thresholds as rule
 from riskfront.estimators._known_order import Knob, KnownOrder, known_order, start_count, start_row
-from riskfront.estimators._score_grid import occurring
 from riskfront.methods import Method, OrderedKnob, ParetoTesting
-from riskfront.methods._shares import planning_share
+from riskfront.methods._plan import planning_share
 
 _ABSTENTION = frozenset({"answered", "abstained"})
 
@@ -58,7 +58,7 @@ def offered_thresholds(
         raise InvalidInputError(
             f"thresholds are for two classes; the model has {probabilities.shape[1]}. Leave thresholds out."
         )
-    abstains = abstain_thresholds is not None or not two or speaks_of_abstention(problem, priced)
+    abstains = abstain_thresholds is not None or not two or not _ABSTENTION.isdisjoint(_names(problem, priced))
     decides = two and (thresholds is not None or tells_classes_apart(problem, priced))
     usual_abstain = rule.ABSTAIN if abstains else (0.0,)
     usual_decision: Sequence[float] = (0.5,) if not decides else rule.FEW_THRESHOLDS if abstains else rule.THRESHOLDS
@@ -83,11 +83,6 @@ def offered_thresholds(
         return planned
     listed = given if own[knob] else _with_occurring(given, knob, probabilities, positive)
     return _from_the_start(listed, order, problem, probabilities, positive)
-
-
-def speaks_of_abstention(problem: Problem, priced: Collection[str] = ()) -> bool:
-    """Whether a limit or an objective needs examples without an answer to make sense."""
-    return not _ABSTENTION.isdisjoint(_names(problem, priced))
 
 
 def tells_classes_apart(problem: Problem, priced: Collection[str] = ()) -> bool:
@@ -177,3 +172,35 @@ def _selected(given: Offered, condition: str, probabilities: FloatArray, positiv
     no_labels: Any = np.zeros(len(probabilities), dtype=np.int64)
     found = rule.outcomes(probabilities, no_labels, *given.grid, positive, [condition])[condition]
     return np.asarray(found.sum(axis=1))
+
+
+_STEPS = ((3_000, 1e-4), (10_000, 1e-3), (np.inf, 5e-3))  # up to so many examples: steps of thresholds from .1 on
+_DECADES = 6
+
+
+def occurring(scores: FloatArray, cut: Callable[[FloatArray], FloatArray]) -> list[float]:
+    """Thresholds in (0, 1), ascending: one for each way in which a threshold of the list divides the (n,) scores.
+
+    The list holds all numbers with four digits (three from 3,000 examples on, every fifth of these from 10,000 on), counted
+    from the nearer of 0 and 1: .0831, .5, .9987 are some. Thresholds
+    that divide the scores alike have the same losses, so that testing one of them is testing all: the result is that
+    of a test of the whole list, whichever scores occur. Thresholds above all scores, which select nothing, are left out.
+
+    Args:
+        cut: the smallest score that each threshold lets pass.
+    """
+    listed = _listed(next(step for most, step in _STEPS if len(scores) <= most))
+    left_out = np.searchsorted(np.sort(scores), cut(listed), side="left")
+    starts = np.flatnonzero(np.diff(left_out, prepend=-1))
+    ends = np.append(starts[1:], len(left_out))
+    kept = listed[(starts + ends - 1) // 2][left_out[starts] < len(scores)]
+    return [float(value) for value in (kept if kept.size else listed[:1])]
+
+
+@cache
+def _listed(step: float) -> FloatArray:
+    """Numbers in (0, 1): in steps from .1 on, in steps of a tenth of these from .01 on, ..., and one minus these."""
+    decades = [np.arange(0.1, 1, step) / 10.0**k for k in range(_DECADES)]
+    lower = np.unique(np.concatenate(decades).round(12))
+    lower = lower[lower < 0.5 - step / 2]
+    return np.concatenate([lower, [0.5], (1 - lower[::-1]).round(12)])

@@ -26,8 +26,7 @@ from riskfront._problems.problem import Problem
 from riskfront._support.arrays import Array
 from riskfront.errors import InvalidInputError, NotCertifiedWarning
 from riskfront.estimators._calibration_examples import Examples
-from riskfront.estimators._neighbouring_rows import warn_of_dependent_rows
-from riskfront.estimators._training_rows import refuse_training_rows
+from riskfront.estimators._training_rows import refuse_training_rows, warn_of_dependent_rows
 from riskfront.methods import Method
 
 Limits = str | Limit | Sequence[str | Limit]
@@ -149,14 +148,17 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
             raise InvalidInputError(
                 'a frontier must have values for its limits, as {"error": [0.03, 0.05, 0.1]}; got none.'
             )
-        method = "pareto-testing" if self.method == "auto" else self.method  # one order need not serve many values
-        model, table, problem, seed, _ = self._prepared(X, y, method, groups=groups, **more)
+        model, table, problem, seed, method = self._prepared(X, y, self._frontier_method(alphas), groups=groups, **more)
         self.frontier_ = frontier(table, problem, alphas, method=method, seed=seed, simultaneous=True)
         self.estimator_ = model
         for earlier in ("certificate_", "config_"):  # of another fit: nothing may be used before something is chosen
             if hasattr(self, earlier):
                 delattr(self, earlier)
         return self.frontier_
+
+    def _frontier_method(self, alphas: Mapping[str, Sequence[float]]) -> str | Method:
+        """The method that ``frontier`` uses for these values."""
+        return "pareto-testing" if self.method == "auto" else self.method  # one order need not serve many values
 
     def choose(self: Self, limits: Mapping[str, float], choice: str = "") -> Self:
         """Use the best setting of the frontier at these limits, such as {"error": 0.05}; ``predict`` is ready then."""
@@ -196,6 +198,8 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
                 NotCertifiedWarning,
                 stacklevel=5,
             )
+        elif self.certificate_.is_used_up:
+            warnings.warn(self.certificate_.verdict(), NotCertifiedWarning, stacklevel=5)
 
     def _html_repr(self) -> str:
         """In notebooks: scikit-learn's picture of the estimator and, once it is calibrated, the certificate below it."""

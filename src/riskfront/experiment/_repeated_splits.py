@@ -12,6 +12,7 @@ matrix product for each loss, and are shared by all methods and alphas that use 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,17 +24,17 @@ from riskfront._data.splits import split_examples
 from riskfront._data.sums import SINGLE_THREADED
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
-from riskfront._support.arrays import IntArray
+from riskfront._support.arrays import BoolArray, FloatArray, IntArray
 from riskfront._support.values import is_number
 from riskfront.errors import InvalidInputError
-from riskfront.experiment._verdicts import by_held_out, by_population, true_value
 from riskfront.methods import Method, make_method
-from riskfront.methods._evidence.cvar_thresholds import with_thresholds
-from riskfront.methods._evidence.limit_tests import Evidence
-from riskfront.methods._evidence.shared_bets import foresee
+from riskfront.methods._evidence.limit_tests import Evidence, LimitTest
+from riskfront.methods._evidence.ranges import with_thresholds
+from riskfront.methods._evidence.shared_bets import bet_together
 from riskfront.methods._plan import make_plan, parameters, resolve_defaults
 from riskfront.methods._registry import BY_NAME
-from riskfront.statistics._intervals import wilson
+from riskfront.statistics import binomial, hoeffding_bentkus
+from riskfront.statistics._bounds import HELD_OUT_LEVEL, wilson
 
 _STREAM = 0x74726961  # the draws are independent of data that someone simulated with the same seed
 _BATCH = 100  # trials whose sums are computed together
@@ -220,13 +221,15 @@ def _decisions(parts: _Trial, problems: Sequence[Problem], planner: Method) -> l
     deltas = [problem.delta - plan.holm_share * problem.delta for plan, problem in zip(plans, problems, strict=True)]
     evidences = [Evidence(with_thresholds(problem, opt), test) for problem in problems]
     if all(plan.procedure.sequential for plan in plans):
-        evidences = foresee(evidences, [plan.rows_in(test)[:_AHEAD] for plan in plans], deltas)
+        evidences = bet_together(evidences, [plan.rows_in(test)[:_AHEAD] for plan in plans], deltas)
     holm_tests: list[Evidence | None] = [None] * len(problems)
     if all(plan.holm_share > 0 for plan in plans):
         whole = parts.everything(planner)
         every, m = np.arange(whole.n_configs), whole.n_configs
         levels = [plan.holm_share * problem.delta / m for plan, problem in zip(plans, problems, strict=True)]
-        holm_tests = [*foresee([Evidence(problem, whole) for problem in problems], [every] * len(problems), levels)]
+        holm_tests = [
+            *bet_together([Evidence(problem, whole) for problem in problems], [every] * len(problems), levels)
+        ]
     elif any(plan.holm_share > 0 for plan in plans):
         whole = parts.everything(planner)
         holm_tests = [
@@ -271,3 +274,53 @@ def _calibration_size(table: LossTable, calibration: int | float, held_out: bool
             f"calibration must take at least 2 examples{left}; got {calibration} of {table.n_examples}."
         )
     return size
+
+
+_ROUNDING = 1e-12
+
+
+def by_population(judge: Evidence, certified: IntArray, best: IntArray) -> dict[str, bool]:
+    """Which limits are truly broken: the judge is the whole population, its means are the true risks."""
+    broken = _above(judge, certified)
+    return {"violated": bool(broken[np.isin(certified, best)].any()), "any_violated": bool(broken.any())}
+
+
+def by_held_out(judge: Evidence, best: IntArray) -> dict[str, bool]:
+    """Whether the chosen setting measures above a limit on held-out examples, and whether that is more than their noise."""
+    if len(best) == 0:
+        return {"held_out_above": False, "held_out_shown": False}
+    p = np.concatenate([_p_of_excess(test, judge.table, best).ravel() for test in judge.tests])
+    # one limit or group may show it by chance, so they share the level
+    return {"held_out_above": bool(_above(judge, best)[0]), "held_out_shown": bool(p.min() <= HELD_OUT_LEVEL / p.size)}
+
+
+def true_value(test: LimitTest, table: LossTable, rows: IntArray) -> FloatArray:
+    """(rows,): the true value that the limit bounds, without the padding that some tests add."""
+    return replace(test, limit=replace(test.limit, padded=False)).worst_measured(table, rows)
+
+
+def _above(judge: Evidence, rows: IntArray) -> BoolArray:
+    """(rows,): whether the mean of a setting is above one of its limits; groups without examples say nothing."""
+    return np.any([_beyond(test, judge.table, rows) for test in judge.tests], axis=0)
+
+
+def _beyond(test: LimitTest, table: LossTable, rows: IntArray) -> BoolArray:
+    if test.limit.worst is None:
+        return np.asarray(test.worst_mean(table, rows) > test.alpha + _ROUNDING)
+    # what a threshold says is only a bound on the mean of the worst cases, which is known here
+    distance = test.worst_measured(table, rows) - test.limit.value
+    return np.asarray((distance if test.limit.at_most is not None else -distance) > _ROUNDING)
+
+
+def _p_of_excess(test: LimitTest, table: LossTable, rows: IntArray) -> FloatArray:
+    """(rows, groups): the p-value of "the limit holds", small when the mean is too far above it.
+
+    The mean of x is at most alpha exactly if that of 1 - x is at least 1 - alpha, so the p-values of the package serve.
+    """
+    sums = test.sums(table, rows)
+    if test.limit.worst is not None:  # one threshold that fails shows nothing
+        return np.ones(sums.total.shape)
+    if test.limit.gap_per is not None:
+        return test.opposite.p_values(table, rows)
+    p_value = binomial if test.kind.needs == "count" else hoeffding_bentkus
+    return p_value(sums.n - sums.total, sums.n, 1 - test.alpha)

@@ -4,14 +4,20 @@
 ``Method``; ``riskfront.statistics`` has the procedures that a plan is tested by.
 """
 
-from riskfront.methods._all_settings import AlphaConstrained, AlphaDeltaConstrained, BonferroniTesting, HolmTesting
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.methods._grids import SGT, Fallback, LowRiskPath
 from riskfront.methods._ordered_knob import OrderedKnob
 from riskfront.methods._pareto_testing import ParetoTesting
 from riskfront.methods._plan import Method, Plan
 from riskfront.methods._registry import METHODS, make_method
-from riskfront.methods._sequences import ConstrainedPath, SplitFST
+from riskfront.methods._sequences import (
+    AlphaConstrained,
+    AlphaDeltaConstrained,
+    BonferroniTesting,
+    ConstrainedPath,
+    HolmTesting,
+    SplitFST,
+)
 
 __all__ = [
     "METHODS",

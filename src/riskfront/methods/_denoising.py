@@ -18,7 +18,7 @@ from riskfront._data.table import LossTable
 from riskfront._support.arrays import Array, FloatArray, IntArray
 from riskfront.methods._evidence.limit_tests import Evidence, LimitTest
 from riskfront.methods._similarity import Scales, Similarity, similarity
-from riskfront.statistics._binomial import special_functions
+from riskfront.statistics._bounds import special_functions
 
 _MANY_GROUPS = 1000
 _SCALE = 2.0  # the usual standard deviation in steps
@@ -28,7 +28,7 @@ _CLEARLY = 0.05  # by how much another scale must agree better, in units of arct
 _LEAST = 0.25  # share of the average that twicing keeps at least: a risk near zero must not turn negative
 _NEAR = 1.5  # risks count by how near they are to the limit, in units of the way from the safest setting to it
 _NO_SCALE = 0.0
-_AT_ONCE = 2_000_000  # single losses that are looked at together
+_BLOCK_SIZE = 2_000_000  # single losses that are looked at together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +102,7 @@ def _squares(test: LimitTest, opt: LossTable) -> FloatArray:
 
 def _squared_drops(test: LimitTest, opt: LossTable) -> FloatArray:
     """(settings, groups): sums of squared normalised drops, computed example by example."""
-    step = max(1, _AT_ONCE // max(1, opt.n_examples))
+    step = max(1, _BLOCK_SIZE // max(1, opt.n_examples))
     found = []
     for start in range(0, opt.n_configs, step):
         rows = np.arange(start, min(start + step, opt.n_configs))

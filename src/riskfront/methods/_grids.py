@@ -10,7 +10,7 @@ import numpy as np
 
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
-from riskfront._problems.spaces.grid import Grid
+from riskfront._problems.spaces.space import Grid
 from riskfront._support.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.methods._evidence.limit_tests import Evidence

@@ -17,6 +17,9 @@ from riskfront.errors import InvalidInputError
 from riskfront.methods._plan import Plan
 from riskfront.statistics._procedures import FixedSequence
 
+#: the value of a knob in settings that do not have it
+WITHOUT = "none"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedKnob:
@@ -28,6 +31,8 @@ class OrderedKnob:
     Args:
         safest: the knob and its safest end, such as {"threshold": "high"} or {"threshold": "low"}. The values of the knob are
             numbers, one setting each. Know it beforehand: an end that was read off the tested examples is no guarantee.
+            Settings whose value is the word "none" have no place in the order: the one that a drop is taken from, which loses
+            nothing, is tested first, and the others are not tested.
         start: the value of the knob to begin at; safer ones are skipped. Needed where a limit speaks of few or no
             examples at the safest
             end, as precision does where nothing is called positive: a sequence that fails at once certifies nothing. Choose it
@@ -66,27 +71,33 @@ class OrderedKnob:
     def plan(self, opt: LossTable, problem: Problem) -> Plan:
         """Which settings the table has decides the plan; its losses have no part in it."""
         if self.safest is None:
+            name = opt.configs.columns[0]
             raise InvalidInputError(
-                "ordered-knob needs to be told which end of the knob is safest: OrderedKnob(safest={'threshold': 'high'}), "
-                "or --safest threshold=high. Which end that is cannot be learned from the examples that are tested."
+                f"ordered-knob needs to be told which end of the knob is safest: OrderedKnob(safest={{'{name}': 'high'}}), "
+                f"or --safest {name}=high. Which end that is cannot be learned from the examples that are tested."
             )
         ((knob, end),) = self.safest.items()
-        values = _numbers_along(knob, opt.configs)
-        ascending = np.argsort(values, kind="stable")
+        outside = opt.configs[known(knob, opt.configs.columns, "knob")].astype(object).eq(WITHOUT).to_numpy()
+        rows = np.flatnonzero(~outside)
+        values = np.full(len(outside), np.nan)
+        values[rows] = _numbers_along(knob, opt.configs.iloc[rows])
+        ascending = rows[np.argsort(values[rows], kind="stable")]
         order = ascending[::-1] if end == "high" else ascending
         if self.start is not None:
             order = order[values[order] <= self.start] if end == "high" else order[values[order] >= self.start]
             if not order.size:
                 raise InvalidInputError(
-                    f"start must leave values of '{knob}' to test; got {self.start:g}, and they lie in {values.min():g} to "
-                    f"{values.max():g}."
+                    f"start must leave values of '{knob}' to test; got {self.start:g}, and they lie in "
+                    f"{np.nanmin(values):g} to {np.nanmax(values):g}."
                 )
-        return Plan(self, opt, order, FixedSequence())
+        compared_with = {limit.drop_from for limit in problem.limits} - {None}
+        first = [row for row in map(opt.reference, sorted(map(str, compared_with))) if outside[row]]
+        return Plan(self, opt, np.array([*first, *order], dtype=np.int64), FixedSequence())
 
 
 def _numbers_along(knob: str, configs: pd.DataFrame) -> FloatArray:
     """The values of the knob, which must be numbers that tell all settings apart."""
-    values = configs[known(knob, configs.columns, "knob")]
+    values = configs[knob].infer_objects()
     if values.dtype.kind not in "biuf":
         raise InvalidInputError(
             f"an ordered knob must have numbers as values; '{knob}' has {values.iloc[0]!r}. Number its values in a column of "

@@ -13,10 +13,16 @@ from riskfront._problems.problem import Problem
 from riskfront._support.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.methods._denoising import PlannedLimit, planned_limits
-from riskfront.methods._evidence.cvar_thresholds import open_thresholds
 from riskfront.methods._evidence.limit_tests import Evidence
-from riskfront.methods._plan import Plan, check_fraction
-from riskfront.methods._shares import USUAL_HOLM_SHARE, USUAL_PLANNING_SHARE, default_holm_share, planning_share
+from riskfront.methods._evidence.ranges import open_thresholds
+from riskfront.methods._plan import (
+    USUAL_HOLM_SHARE,
+    USUAL_PLANNING_SHARE,
+    Plan,
+    check_fraction,
+    default_holm_share,
+    planning_share,
+)
 from riskfront.statistics import _fronts as fronts
 from riskfront.statistics._procedures import FixedSequence
 
@@ -30,7 +36,7 @@ class ParetoTesting:
 
     Args:
         opt_fraction: share of the calibration data that plans. None: by the number of examples and settings
-            (``riskfront.methods._shares`` has the measurements); a fifth where these are not known.
+            (``riskfront.methods._plan`` has the measurements); a fifth where these are not known.
         max_settings: the longest front that is tested (B in the paper); a longer one is thinned.
         prune: with several limits, keep only the front of (largest p-value, free objectives).
         smooth: average risks over similar settings before planning, as far as the planning examples show that it helps.
@@ -113,6 +119,9 @@ class ParetoTesting:
 
     def _front_of_p_values(self, evidence: Evidence, limits: list[PlannedLimit]) -> IntArray:
         p_opt = np.stack([limit.p_values() for limit in limits], axis=1).max(axis=1)
+        if p_opt.min() >= 1:  # as below
+            risks = np.stack([limit.risks() for limit in limits], axis=1)
+            return np.array([np.argmin(evidence.margin_of(risks))])
         values = np.column_stack([p_opt, evidence.objectives()])
         rows = fronts.front(values, keep_duplicates=False)
         rows = rows[fronts.thin(values[rows], self.max_settings)]
@@ -135,7 +144,8 @@ class ParetoTesting:
         found = evidence.table.remember(key, lambda: self._front(evidence, limits))
         rows, risks, objectives = found.rows, found.risks, found.objectives
         p_opt = self._p_values(evidence, limits, rows)
-        if self.prune and len(limits) > 1:
+        # where no setting looks certifiable, all p-values are 1, and pruning would leave what is best without the limits
+        if self.prune and len(limits) > 1 and p_opt.min(initial=1.0) < 1:
             kept = fronts.front(np.column_stack([p_opt, objectives]), keep_duplicates=False)
             rows, risks, p_opt = rows[kept], risks[kept], p_opt[kept]
         return _in_order(rows, p_opt, evidence.margin_of(risks))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -133,3 +134,36 @@ def parameters(method: Method) -> dict[str, Any]:
 def check_fraction(value: float, name: str = "opt_fraction") -> None:
     if not 0 < value < 1:
         raise InvalidInputError(f"{name} must lie in (0, 1); got {value!r}.")
+
+
+#: where the numbers are not known: for those who split by hand
+USUAL_PLANNING_SHARE, USUAL_HOLM_SHARE = 0.2, 0.05
+
+_HANDFUL, _FEW, _MANY, _HUGE = 100, 400, 5_000, 20_000  # settings
+_LEAST_EXAMPLES = 50  # fewer tell no setting from another
+
+
+def planning_share(n_examples: int, n_settings: int, alike: int | None = None) -> float:
+    """The share of the examples that plan: .3 where few settings are alike, falling to .15 for thousands; more if examples are
+    few.
+
+    Args:
+        alike: how many settings are alike, usually; None for all of them.
+    """
+    together = n_settings if alike is None else alike
+    between = math.log(max(together, _FEW) / _FEW) / math.log(_MANY / _FEW)
+    share = 0.3 - 0.15 * min(between, 1.0)
+    return round(max(share, min(0.3, _LEAST_EXAMPLES / max(n_examples, 1))), 3)
+
+
+def default_holm_share(n_examples: int, n_settings: int, alike: int | None = None) -> float:
+    """The share of delta that goes to a test of all settings on all examples.
+
+    .5 where no two settings are alike; else .05 for up to a hundred settings, .01 for more. None beyond 20,000, where a test of
+    every single one takes minutes and each gets next to nothing of delta.
+    """
+    if n_settings > _HUGE:
+        return 0.0
+    if alike == 1:
+        return 0.5
+    return 0.05 if n_settings <= _HANDFUL else 0.01

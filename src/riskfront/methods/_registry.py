@@ -7,12 +7,18 @@ from typing import Any
 
 from riskfront._support.values import known
 from riskfront.errors import InvalidInputError
-from riskfront.methods._all_settings import AlphaConstrained, AlphaDeltaConstrained, BonferroniTesting, HolmTesting
 from riskfront.methods._grids import SGT, Fallback, LowRiskPath
 from riskfront.methods._ordered_knob import OrderedKnob
 from riskfront.methods._pareto_testing import ParetoTesting
 from riskfront.methods._plan import Method, parameters
-from riskfront.methods._sequences import ConstrainedPath, SplitFST
+from riskfront.methods._sequences import (
+    AlphaConstrained,
+    AlphaDeltaConstrained,
+    BonferroniTesting,
+    ConstrainedPath,
+    HolmTesting,
+    SplitFST,
+)
 
 #: name -> method, in the order in which tables list them
 METHODS: dict[str, type[Method]] = {

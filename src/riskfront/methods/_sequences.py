@@ -1,4 +1,4 @@
-"""Other ways to learn a sequence of settings on planning examples: by p-value alone, or by tightening the limits."""
+"""Methods that test settings one after the other, or all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from riskfront.errors import InvalidInputError
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.methods._plan import Plan, check_fraction
 from riskfront.statistics import _fronts as fronts
-from riskfront.statistics._procedures import FixedSequence
+from riskfront.statistics._procedures import Bonferroni, FixedSequence, Holm, Uncorrected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,3 +111,78 @@ class ConstrainedPath:
         values = np.column_stack([margin, evidence.objectives()])[feasible]
         rows = feasible[fronts.front(values, keep_duplicates=False)]
         return Plan(self, opt, rows[np.argsort(margin[rows], kind="stable")], FixedSequence())
+
+
+@dataclass(frozen=True, slots=True)
+class BonferroniTesting:
+    """Every setting at delta divided by their number.
+
+    Examples:
+        >>> BonferroniTesting().opt_fraction  # no plan: every example tests
+        0.0
+    """
+
+    opt_fraction: ClassVar[float] = 0.0
+    name: ClassVar[str] = "bonferroni"
+    words: ClassVar[str] = "Tested every setting at delta divided by the number of settings."
+    guaranteed: ClassVar[bool] = True
+
+    def plan(self, opt: LossTable, problem: Problem) -> Plan:
+        return Plan(self, opt, np.arange(opt.n_configs), Bonferroni())
+
+
+@dataclass(frozen=True, slots=True)
+class HolmTesting:
+    """Every setting, by Holm's procedure.
+
+    Examples:
+        >>> HolmTesting().opt_fraction  # no plan: every example tests
+        0.0
+    """
+
+    opt_fraction: ClassVar[float] = 0.0
+    name: ClassVar[str] = "holm"
+    words: ClassVar[str] = "Tested every setting by Holm's procedure."
+    guaranteed: ClassVar[bool] = True
+
+    def plan(self, opt: LossTable, problem: Problem) -> Plan:
+        return Plan(self, opt, np.arange(opt.n_configs), Holm())
+
+
+@dataclass(frozen=True, slots=True)
+class AlphaConstrained:
+    """The best setting that measures within the limits. No guarantee: a baseline that breaks limits silently.
+
+    Examples:
+        >>> AlphaConstrained().guaranteed
+        False
+    """
+
+    opt_fraction: ClassVar[float] = 0.0
+    name: ClassVar[str] = "alpha-constrained"
+    words: ClassVar[str] = "Picked the best setting that measures within the limits. No test was made."
+    guaranteed: ClassVar[bool] = False
+
+    def plan(self, opt: LossTable, problem: Problem) -> Plan:
+        return Plan(self, opt, np.arange(opt.n_configs), Uncorrected(), by_mean=True)
+
+
+@dataclass(frozen=True, slots=True)
+class AlphaDeltaConstrained:
+    """The best setting with p-value at most delta, not corrected for how many were looked at. No guarantee.
+
+    Examples:
+        >>> AlphaDeltaConstrained().guaranteed
+        False
+    """
+
+    opt_fraction: ClassVar[float] = 0.0
+    name: ClassVar[str] = "alpha-delta-constrained"
+    words: ClassVar[str] = (
+        "Picked the best setting with a p-value of at most delta, without a correction for the number of "
+        "settings that were looked at."
+    )
+    guaranteed: ClassVar[bool] = False
+
+    def plan(self, opt: LossTable, problem: Problem) -> Plan:
+        return Plan(self, opt, np.arange(opt.n_configs), Uncorrected())

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from riskfront._problems.spaces.grid import Grid
+from riskfront._problems.spaces.space import Grid
 from riskfront._support.arrays import Array, FloatArray, IntArray
 from riskfront._support.values import is_number
 from riskfront.errors import InvalidInputError

@@ -25,16 +25,14 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from riskfront._problems.spaces.dimensions import plain
 from riskfront._problems.spaces.space import Space
+from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
-from riskfront.search._grid_search import GridSearch
-from riskfront.search._guided.region import LimitTarget, Region
-from riskfront.search._guided.strategy import GuidedSearch
+from riskfront.search._grid_search import GridSearch, RandomSearch
+from riskfront.search._guided.strategy import GuidedSearch, LimitTarget, Region
+from riskfront.search._ledger import Remembering, Search
 from riskfront.search._optuna_search import OptunaSearch
 from riskfront.search._parego_search import ParEGOSearch
-from riskfront.search._protocol import Remembering, Search
-from riskfront.search._random_search import RandomSearch
 
 __all__ = [
     "STRATEGIES",

@@ -1,13 +1,18 @@
-"""What has been asked and told so far, and fresh settings from what is left."""
+"""What every search is: its protocol, and a record of what was asked and told."""
 
+from __future__ import annotations
+
+import logging
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from riskfront._problems.spaces.dimensions import plain
 from riskfront._problems.spaces.space import Config, Space, config_id
+from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 
 _RANDOM_TRIES = 100
@@ -73,3 +78,43 @@ class Ledger:
 def startup_size(budget: int) -> int:
     """How many quasi-random settings a surrogate should see first."""
     return max(4, min(10, budget // 4))
+
+
+@contextmanager
+def quiet(library: str) -> Iterator[None]:
+    """Hold back a library's log lines and warnings while we call it, then restore the user's settings."""
+    logger = logging.getLogger(library)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+@runtime_checkable
+class Search(Protocol):
+    """Proposes settings and learns from their values. Tells may come late, in any order, or without an ask."""
+
+    def ask(self, n: int = 1) -> list[Config]:
+        """Up to n settings never asked or told before; fewer, at last none, when the space has no more."""
+        ...
+
+    def tell(self, config: Config, values: Mapping[str, float]) -> None:
+        """The value of every objective at this setting, each to be minimised."""
+        ...
+
+
+@runtime_checkable
+class Remembering(Search, Protocol):
+    """A search that may know settings from before it was made: earlier runs and other machines told them."""
+
+    def belong_to(self, task: Callable[[], Mapping[str, str]]) -> None:
+        """Whose settings these are, by a name for each part of the task; an error if they are another's."""
+        ...
+
+    def remembered(self) -> list[Config]:
+        """Every setting told so far, each time in the same order."""
+        ...

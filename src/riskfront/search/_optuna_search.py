@@ -12,9 +12,8 @@ import numpy as np
 from riskfront._problems.spaces.dimensions import Dimension, Float, Int
 from riskfront._problems.spaces.space import Config, Space, config_id
 from riskfront.errors import InvalidInputError, MissingExtraError, StoreError
-from riskfront.search._ledger import Ledger, startup_size
-from riskfront.search._quiet import quiet
-from riskfront.search._random_search import RandomSearch
+from riskfront.search._grid_search import RandomSearch
+from riskfront.search._ledger import Ledger, quiet, startup_size
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

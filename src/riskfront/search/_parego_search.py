@@ -9,8 +9,7 @@ import joblib
 
 from riskfront._problems.spaces.space import Config, Dimension, Float, Int, Space, config_id
 from riskfront.errors import MissingExtraError
-from riskfront.search._ledger import Ledger, startup_size
-from riskfront.search._quiet import quiet
+from riskfront.search._ledger import Ledger, quiet, startup_size
 
 if TYPE_CHECKING:
     from smac.runhistory import TrialInfo

@@ -6,8 +6,7 @@ procedures.
 """
 
 from riskfront.statistics._betting import betting
-from riskfront.statistics._binomial import binomial
-from riskfront.statistics._concentration import bentkus, hoeffding, hoeffding_bentkus
+from riskfront.statistics._bounds import bentkus, binomial, hoeffding, hoeffding_bentkus
 from riskfront.statistics._procedures import Bonferroni, FixedSequence, Graphical, Holm
 
 __all__ = [

@@ -23,7 +23,7 @@ import numpy as np
 
 from riskfront._support.arrays import FloatArray, IntArray
 
-AT_ONCE = 0.5  # the weight of bets that start before the first outcome
+INITIAL_WEIGHT = 0.5  # the weight of bets that start before the first outcome
 RECENT = 0.02  # weight of the newest outcome in the mean of recent ones
 IDLE = 0.001  # ticks of the clock for an outcome while recent ones keep the limit
 _SUSPICIOUS = 0.5  # recent means this many of their standard deviations above the limit start the clock
@@ -60,12 +60,12 @@ def stakes(alpha: float) -> tuple[FloatArray, FloatArray]:
 
 def start(shape: tuple[int, ...], square: float, *, weighted: bool = True) -> Sums:
     """Before the first outcome. ``shape``: (families, stakes). ``square``: what y^2 is expected to be."""
-    return Sums(np.full(shape, AT_ONCE if weighted else 0.0), 0.0, 0.0, square)
+    return Sums(np.full(shape, INITIAL_WEIGHT if weighted else 0.0), 0.0, 0.0, square)
 
 
 def unspent(clock: FloatArray) -> FloatArray:
     """The weight of bets that start after this many ticks: falls quickly at first, and like 1 / log in the long run."""
-    return (1 - AT_ONCE) * 0.5 * (np.log(10.0) / np.log(clock + 10.0) + 1 / (1 + clock / 30.0))
+    return (1 - INITIAL_WEIGHT) * 0.5 * (np.log(10.0) / np.log(clock + 10.0) + 1 / (1 + clock / 30.0))
 
 
 def block_ends(gains: FloatArray, share: float) -> list[int]:
@@ -191,3 +191,23 @@ def restarts(past: Restarts, products: FloatArray, measured: FloatArray) -> Rest
         np.where(anew, n - lowest, past.since + n),
         np.where(anew, sums[:, -1, None, None] - sums[:, lowest], past.totals + sums[:, -1, None, None]),
     )
+
+
+BINS = 20
+
+
+def bin_edges(scores: FloatArray) -> FloatArray:
+    """Inner edges of bins that hold about as many of these scores each; fewer where scores repeat."""
+    return np.unique(np.quantile(scores, np.linspace(0, 1, BINS + 1)[1:-1]))
+
+
+def conformal_p_values(
+    counts: IntArray, scores: FloatArray, edges: FloatArray, uniforms: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """Counts of each bin after these scores, (edges + 1,), and the p-value of each score, (n,)."""
+    places = np.searchsorted(edges, scores, side="right")
+    seen = counts + np.cumsum(np.eye(len(counts), dtype=np.int64)[places], axis=0)
+    above = np.cumsum(seen[:, ::-1], axis=1)[:, ::-1] - seen
+    rows = np.arange(len(scores))
+    p_values = (above[rows, places] + uniforms * seen[rows, places]) / seen.sum(axis=1)
+    return (seen[-1] if len(scores) else counts), p_values

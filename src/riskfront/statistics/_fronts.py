@@ -10,6 +10,8 @@ import numpy.typing as npt
 from riskfront._support.arrays import IntArray
 from riskfront.errors import InvalidInputError
 
+_FEW = 64  # points that are compared pair by pair: faster than to load a library
+
 
 def front(values: npt.ArrayLike, *, keep_duplicates: bool = True) -> IntArray:
     """Indices of the rows of ``values``, (points, objectives), that no other row dominates, ascending.
@@ -26,6 +28,12 @@ def front(values: npt.ArrayLike, *, keep_duplicates: bool = True) -> IntArray:
         return best if keep_duplicates else best[:1]
     if len(points) <= 1 or points.shape[1] == 0:
         return np.arange(len(points))
+    if len(points) <= _FEW:
+        no_worse = (points[:, None] <= points[None]).all(axis=2)  # [j, i]: j is no worse than i anywhere
+        beaten = no_worse & ~no_worse.T
+        if not keep_duplicates:
+            beaten |= np.triu(no_worse & no_worse.T, 1)
+        return np.flatnonzero(~beaten.any(axis=0))
     if np.isinf(points).any():
         # dominance only compares, so any strictly increasing map per objective keeps the front; ranks are finite
         points = np.stack([np.unique(column, return_inverse=True)[1] for column in points.T], axis=1).astype(np.float64)

@@ -25,11 +25,16 @@ import numpy as np
 
 from riskfront._support.arrays import Array, FloatArray
 from riskfront.statistics._betting import betting
-from riskfront.statistics._binomial import binomial, binomial_upper_bound
-from riskfront.statistics._concentration import bentkus, hoeffding, hoeffding_bentkus, hoeffding_simple
+from riskfront.statistics._bounds import (
+    bentkus,
+    binomial,
+    hoeffding,
+    hoeffding_bentkus,
+    hoeffding_simple,
+    smallest_sample,
+)
 from riskfront.statistics._fixed_stakes import betting_fixed
-from riskfront.statistics._inversion import smallest_rejected, smallest_sample
-from riskfront.statistics._sample_for_bets import examples_to_win
+from riskfront.statistics._sample_size import examples_to_win
 
 _LARGEST_LOOK_UP = 1 << 16  # beyond this many examples a look-up table costs more than it saves
 _MOST_EXAMPLES = 10_000_000  # where advice about sample sizes ends
@@ -45,14 +50,12 @@ class PValue:
         words: what people read.
         needs: what of the losses the function takes (see the table above).
         function: the p-value.
-        upper_bound: ``(total, n, level)``: the smallest alpha that is rejected at a level, where it has a closed form.
     """
 
     name: str
     words: str
     needs: Literal["count", "sum", "moments", "sequence"]
     function: Callable[..., FloatArray]
-    upper_bound: Callable[..., FloatArray] | None = None
 
     @property
     def of_totals(self) -> bool:
@@ -108,7 +111,7 @@ P_VALUES: dict[str, PValue] = {
         PValue("hoeffding-simple", "Hoeffding, simple form", "sum", hoeffding_simple),
         PValue("bentkus", "Bentkus", "sum", bentkus),
         PValue("hoeffding-bentkus", "Hoeffding-Bentkus", "sum", hoeffding_bentkus),
-        PValue("binomial", "exact binomial", "count", binomial, binomial_upper_bound),
+        PValue("binomial", "exact binomial", "count", binomial),
         PValue("betting", "betting", "sequence", betting),
         PValue("betting-fixed", "betting with stakes tuned once", "sequence", betting_fixed),
     )
@@ -142,10 +145,8 @@ __all__ = [
     "betting",
     "betting_fixed",
     "binomial",
-    "binomial_upper_bound",
     "hoeffding",
     "hoeffding_bentkus",
     "hoeffding_simple",
-    "smallest_rejected",
     "smallest_sample",
 ]

@@ -114,8 +114,8 @@ class Uncorrected:
 def target_levels(procedure: Procedure, count: int, delta: float) -> FloatArray:
     """(count,): the level that each test should be sharpest at, known before any p-value is.
 
-    Any aim leaves a p-value valid. Bonferroni and Holm start at delta / count. On a graph a node is aimed at the share of
-    delta that arrives when everything before it is rejected, which is where its test decides about more than itself.
+    A p-value is valid whatever its target level is. Bonferroni and Holm start at delta / count. The target level of a node of a
+    graph is the share of delta that arrives when everything before it is rejected: there its test decides about other nodes.
     """
     if isinstance(procedure, Bonferroni | Holm):
         return np.full(count, delta / max(count, 1))

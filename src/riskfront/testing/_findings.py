@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
-
-from riskfront.testing._rates import most_allowed, too_many
+from scipy import stats
 
 _SHOWN = 12  # broken rules that an error lists
 
@@ -50,3 +49,24 @@ class Findings:
 
 def _rules(count: int) -> str:
     return "one rule" if count == 1 else f"{count} rules"
+
+
+LEVEL = 1e-9
+
+
+def too_many(misses: int, trials: int, delta: float, level: float = LEVEL) -> bool:
+    """Whether so many misses can hardly happen when each has probability at most delta."""
+    return bool(stats.binom.sf(misses - 1, trials, delta) < level)
+
+
+def most_allowed(trials: int, delta: float, level: float = LEVEL) -> int:
+    """The largest number of misses that passes the check."""
+    misses = int(trials * delta)
+    while not too_many(misses + 1, trials, delta, level):
+        misses += 1
+    return misses
+
+
+def power(rate: float, trials: int, delta: float, level: float = LEVEL) -> float:
+    """The probability that a true rate of misses is found."""
+    return float(stats.binom.sf(most_allowed(trials, delta, level), trials, rate))

@@ -15,9 +15,8 @@ from riskfront._problems.problem import Problem
 from riskfront.errors import InvalidInputError
 from riskfront.methods import Method
 from riskfront.methods._plan import check_method as check_parts
-from riskfront.testing._findings import Findings
+from riskfront.testing._findings import Findings, too_many
 from riskfront.testing._populations import POPULATIONS, STEPS, Population
-from riskfront.testing._rates import too_many
 
 #: the misses are counted after these shares of the trials, so that what is badly broken is found soon
 STAGES = (0.125, 0.25, 0.5, 1.0)

@@ -17,15 +17,17 @@ try:
 except ImportError as error:
     raise MissingExtraError(str(error.name), "transformers") from error
 
-from riskfront.transformers._accelerate import accelerate
-from riskfront.transformers._acceleration_plan import Grid, Plan, Rows
+from riskfront.transformers._accelerate import Plan, accelerate
 from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._cascade.accelerate_cascade import accelerate_cascade
 from riskfront.transformers._cascade.cascade_classifier import CascadeClassifier
+from riskfront.transformers._data.texts import Rows
+from riskfront.transformers._deciding import accelerate_frontier, choose_limits
+from riskfront.transformers._learning.exit_reading import HeadTraining
 from riskfront.transformers._learning.fine_tuning import FineTuning
-from riskfront.transformers._learning.head_options import HeadTraining
 from riskfront.transformers._learning.training import Training
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
+from riskfront.transformers._pruning.thresholds import Grid
 from riskfront.transformers._text_pipeline import pipeline
 
 __all__ = [
@@ -40,5 +42,7 @@ __all__ = [
     "Training",
     "accelerate",
     "accelerate_cascade",
+    "accelerate_frontier",
+    "choose_limits",
     "pipeline",
 ]

@@ -2,50 +2,52 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.choice import choose
-from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet
-from riskfront._data.stores.open_storage import open_storage
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
-from riskfront._problems.spaces.space import Space
-from riskfront._running.tuning.opt_and_test_rows import positions_of
-from riskfront._running.tuning.recorded_uses import record_use
-from riskfront._running.tuning.tune import tune
-from riskfront._support.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.methods import Method, make_method
 from riskfront.methods._evidence.limit_tests import Evidence
-from riskfront.methods._plan import parameters
-from riskfront.transformers._acceleration_plan import Grid, Plan
+from riskfront.search import STRATEGIES, Search
 from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
-from riskfront.transformers._alternatives import FILE as ALTERNATIVES
-from riskfront.transformers._alternatives import alternatives, save_alternatives
-from riskfront.transformers._data.fresh import fresh_texts
-from riskfront.transformers._data.learnt import Learnt
-from riskfront.transformers._data.texts import LabelledTexts, TextParts, contents_learnt_from, read_texts, split_texts
-from riskfront.transformers._data.unlabelled_texts import unlabelled_contents, unlabelled_texts
-from riskfront.transformers._declared_order import FROM_THE_FULL_MODEL, certify_in_order, has_known_order
+from riskfront.transformers._certifying import (
+    FROM_THE_FULL_MODEL,
+    TRACES,
+    UNLABELLED,
+    Split,
+    certify_in_order,
+    certify_planned,
+    has_known_order,
+    keep_examples,
+    looks_before,
+    settings_to_plan,
+    usual_choice,
+)
+from riskfront.transformers._data.known_texts import Learnt, fresh_texts, unlabelled_contents, unlabelled_texts
+from riskfront.transformers._data.texts import (
+    LabelledTexts,
+    Rows,
+    TextParts,
+    contents_learnt_from,
+    read_texts,
+    split_texts,
+)
 from riskfront.transformers._folder import encoder_of, must_be_free
-from riskfront.transformers._gain import FILE as GAIN
-from riskfront.transformers._gain import measure_gain
-from riskfront.transformers._learning.training import Trained, train
+from riskfront.transformers._gain import ALTERNATIVES, GAIN, alternatives, measure_gain, save_alternatives
+from riskfront.transformers._learning.training import Trained, Training, train
 from riskfront.transformers._pruning.disagreement import TraceWithUnlabelled, check_proxies, with_disagreement
 from riskfront.transformers._pruning.latency import Clock, clocks_of
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
-from riskfront.transformers._pruning.thresholds import Thresholds, make_thresholds
-from riskfront.transformers._recomputing import TRACES, UNLABELLED, keep_examples
+from riskfront.transformers._pruning.thresholds import Grid, Thresholds, make_thresholds
 
 BINARY = ("accuracy_drop_clipped", "error", "answered")
 COLUMNS = (
@@ -58,6 +60,44 @@ COLUMNS = (
     "answered",
     "confidence",
 )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything about an acceleration that is not the task itself.
+
+    Args:
+        training: of the encoder and of the small networks.
+        rows: for training, validation and calibration.
+        grid: the settings to choose from.
+        method: how to plan the tests.
+        search: "grid" traces every pair of head and token thresholds on opt examples; "random", "optuna", "guided" and the like
+            try `budget` settings.
+        seed: of all that is drawn at random.
+        leave_out_repeats: go on without calibration rows whose text was learnt from or is that of another; an error otherwise.
+        choose: which of the chosen settings to use, as in `certificate.choose`. By default the first; with
+            several values of lambda, the cheapest if the full model had to answer whatever is left unanswered.
+        learnt_from: files or data frames with texts that the model learnt from before.
+    """
+
+    training: Training = field(default_factory=Training)
+    rows: Rows = field(default_factory=Rows)
+    grid: Grid = field(default_factory=Grid)
+    method: str | Method = "pareto-testing"
+    search: str | Search = "grid"
+    budget: int = 200
+    seed: int = 0
+    batch_size: int = 32
+    leave_out_repeats: bool = False
+    choose: str = ""
+    learnt_from: Sequence[str | os.PathLike[str] | pd.DataFrame] = ()
+
+    def __post_init__(self) -> None:
+        """Before hours of training: what can be known to be wrong now."""
+        if make_method(self.method).opt_fraction == 0:
+            raise InvalidInputError(f"a method that plans on opt examples is needed; {self.method!r} uses none.")
+        if isinstance(self.search, str) and self.search not in STRATEGIES:
+            raise InvalidInputError(f"search must be one of {sorted(STRATEGIES)}; got {self.search!r}.")
 
 
 def accelerate(
@@ -90,6 +130,25 @@ def accelerate(
     The result's `certificate` may be empty: then no setting keeps the limits for sure, and `predict` refuses.
     """
     plan, folder = plan or Plan(), Path(out)
+    trained, parts = trained_parts(
+        model, data, problem, folder, plan, unlabelled=unlabelled, device=device, say=say, progress=progress
+    )
+    return certify(trained, parts, problem, folder, plan, unlabelled=unlabelled, say=say, progress=progress)
+
+
+def trained_parts(
+    model: str | os.PathLike[str],
+    data: str | os.PathLike[str] | pd.DataFrame | Any,
+    problem: Problem,
+    folder: Path,
+    plan: Plan,
+    *,
+    unlabelled: str | os.PathLike[str] | pd.DataFrame | Any = None,
+    device: str | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    progress: bool | None = None,
+) -> tuple[Trained, TextParts]:
+    """Read and check everything, then train what is missing."""
     check_problem(problem, plan.grid, unlabelled=unlabelled is not None)
     must_be_free(folder)
     parts = read_parts(data, plan)
@@ -97,8 +156,7 @@ def accelerate(
     fresh_texts(parts, before, leave_out=plan.leave_out_repeats)  # said before hours of training, not after
     if unlabelled is not None:
         unlabelled_texts(unlabelled, parts, before, leave_out=plan.leave_out_repeats)
-    trained = train_parts(model, parts, folder, plan, device=device, say=say, progress=progress)
-    return certify(trained, parts, problem, folder, plan, unlabelled=unlabelled, say=say, progress=progress)
+    return train_parts(model, parts, folder, plan, device=device, say=say, progress=progress), parts
 
 
 def train_parts(
@@ -112,7 +170,9 @@ def train_parts(
     progress: bool | None = None,
 ) -> Trained:
     """Train what is missing in the folder of an acceleration."""
-    trained = train(model, parts, folder / "training", plan.training, device=device, say=say, progress=progress)
+    prunes = plan.grid.token > 1 or plan.grid.head > 1  # exits learn from texts with tokens and heads dropped
+    options: dict[str, Any] = {"prunes": prunes, "device": device, "say": say, "progress": progress}
+    trained = train(model, parts, folder / "training", plan.training, **options)
     return replace(trained, learnt=declared(trained.learnt, plan))
 
 
@@ -172,75 +232,30 @@ def certify(
     say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
     ordered = unlabelled is None and has_known_order(plan.method, plan.search, thresholds, problem)
     method = FROM_THE_FULL_MODEL if ordered else make_method(plan.method)
-    earlier = looks_before(target, fresh.texts, problem, plan, space, budget, method=method)
+    searched: dict[str, Any] = {"search": plan.search, "budget": budget, "seed": plan.seed}
+    earlier = looks_before(target, fresh.texts.contents, problem, method, space, **searched)
+    split = Split.of(trace, method.opt_fraction, plan.seed)
     if ordered:
         certificate = certify_in_order(own, space.grid(1), problem, plan.seed)
     else:
-        certificate = tune(
-            trace.losses,
-            trace.examples,
-            space,
-            problem,
-            search=plan.search,
-            budget=budget,
-            n_jobs=1,
-            seed=plan.seed,
-            groups=trace.groups,
-            bounds=trace.bounds,
-            method=method,
-            progress=progress,
-        )
-    test = positions_of(trace.examples, trace.groups, method.opt_fraction, plan.seed)[1]
+        configs = settings_to_plan(trace, space, problem, split, **searched, progress=progress)
+        certificate = certify_planned(trace, configs, problem, method, split, progress=progress)
     certificate = replace(certificate, notes=notes, guaranteed=method.guaranteed).after(earlier)
     if isinstance(trace, TraceWithUnlabelled):
         certificate = replace(certificate, unlabelled={**trace.described, **(certificate.unlabelled or {})})
         keep_examples(target, trace.elsewhere, plan.seed, UNLABELLED)
-    certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
+    if choice := plan.choose or usual_choice(certificate, trace, split.test):
+        certificate = choose(certificate, choice)
     used = frozenset(fresh.texts.contents).union(elsewhere)
     found = replace(classifier_of(trained), certificate=certificate, calibrated=used)
     keep_examples(target, own, plan.seed, notes=notes, configs=space.grid(1) if ordered else ())
-    for name in (GAIN, ALTERNATIVES):
+    for name in (GAIN, ALTERNATIVES, "report.html"):
         (target / name).unlink(missing_ok=True)
     found.save_pretrained(target)
     if certificate:
-        measure_gain(found, own, test).save(target)
+        measure_gain(found, own, split.test).save(target)
         save_alternatives(target, alternatives(found, own, parts.train, fresh.texts))
     return found
-
-
-def looks_before(
-    folder: Path,
-    texts: LabelledTexts,
-    problem: Problem,
-    plan: Plan,
-    space: Space,
-    budget: int,
-    *,
-    method: Method | None = None,
-) -> tuple[UseOfTestSet, ...]:
-    """Other questions that these texts have answered in this folder; this one is written down before it is asked.
-
-    Texts are known by their content: another seed, other thresholds or a model that was trained again are new questions to
-    them. All their deltas count, and the verdict states the confidence that is left.
-    """
-    method = method or make_method(plan.method)
-    search = plan.search if isinstance(plan.search, str) else type(plan.search).__qualname__
-    decided_by = [plan.seed, space.to_dict(), search, budget]
-    said = f"seed {plan.seed}, {budget} settings"
-    use = UseOfTestSet.of(problem, method.name, parameters(method), decided_by=decided_by, said=said)
-    content = hashlib.sha256(b"".join(sorted(texts.contents))).hexdigest()
-    return record_use(open_storage(folder), {"texts": content}, use, "", [], again=True)
-
-
-def usual_choice(certificate: Certificate, trace: Any, test: IntArray) -> str:
-    """Where settings abstain, a condition that the cheapest meets if the full model had to answer what they leave."""
-    if not certificate or "answered" not in certificate.chosen or len(certificate.chosen) < 2:
-        return ""
-    full = trace.losses({}, test)["flops"].mean()
-    found = [trace.losses(config, test) for config in certificate.configs]
-    costs = [losses["flops"].mean() + (1 - losses["answered"].mean()) * full for losses in found]
-    answered = float(certificate.chosen["answered"].iloc[int(np.argmin(costs))])
-    return f"answered >= {math.floor(1e4 * answered) / 1e4:g}"
 
 
 def classifier_of(trained: Trained) -> AdaptiveClassifier:
@@ -295,7 +310,8 @@ def trace_of(
 
 def check_problem(problem: Problem, grid: Grid | None = None, *, unlabelled: bool = False) -> None:
     """Before hours of training: every name must be a column that a trace has."""
-    check_proxies(problem, unlabelled=unlabelled)
+    if unlabelled or any(limit.proxy is not None for limit in problem.limits):
+        check_proxies(problem, unlabelled=unlabelled)
     if unlabelled:
         with_disagreement(problem)
     problem = problem.with_limits([replace(limit, proxy=None) for limit in problem.limits])

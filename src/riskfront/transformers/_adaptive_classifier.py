@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +20,21 @@ from safetensors.torch import load_file, save_file
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.monitoring.monitor import Monitor
 from riskfront._support.arrays import Array, IntArray
-from riskfront._support.checked_json import parse_json
+from riskfront._support.checked_json import check_digests, parse_json, write_digests
 from riskfront._support.files import make_usual, write_text
-from riskfront._support.folder_digests import check_digests, write_digests
 from riskfront._verification.check import Check
-from riskfront.errors import NotCertifiedError, StoreError
+from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
 from riskfront.transformers._backbones.backbone import Backbone, load_classifier, pick_device
-from riskfront.transformers._data.learnt import FILE, Learnt, load_contents, save_contents
-from riskfront.transformers._data.tokens import Tokens, load_tokenizer, tokenize
-from riskfront.transformers._deployment import answered, check_texts, labels_of, outcomes
-from riskfront.transformers._exits.heads import ExitHeads, TokenPredictors
-from riskfront.transformers._exits.layout import Layout
-from riskfront.transformers._exits.pooling import must_be_of_kind
+from riskfront.transformers._data.known_texts import FILE, Learnt, load_contents, save_contents
+from riskfront.transformers._data.tokens import Tokens, as_list, is_missing, load_tokenizer, tokenize
+from riskfront.transformers._deployment import check_texts, outcomes
+from riskfront.transformers._exits import ExitHeads, Layout, TokenPredictors, WordExit, must_be_of_kind
 from riskfront.transformers._folder import (
     CALIBRATED,
+    DECIDE_PAGE,
     ENCODER,
+    FRONTIER,
+    card,
     files_of_classifier,
     local_folder,
     push_folder,
@@ -41,13 +42,13 @@ from riskfront.transformers._folder import (
     write_guard,
 )
 from riskfront.transformers._pruning.latency import clocks_of
-from riskfront.transformers._pruning.network import Network
+from riskfront.transformers._pruning.network import Answers, Network, Setting, answer
+from riskfront.transformers._pruning.on_device import answer_on_device, runs_on_device
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
-from riskfront.transformers._pruning.runtime import Answers, answer
-from riskfront.transformers._pruning.setting import Setting
 
 Texts = Sequence[str] | Sequence[tuple[str, str]]
 FORMAT = 2
+MISSING = ("raise", "abstain")
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ class AdaptiveClassifier:
         )
 
     def tokenize(self, texts: Texts) -> Tokens:
+        texts = as_list(texts)
         found = tokenize(self.tokenizer, texts, self.max_length)
         must_be_of_kind(self.network.layout.pairs, isinstance(texts[0], tuple | list))
         return found
@@ -131,13 +133,18 @@ class AdaptiveClassifier:
             return self.setting
         if self.certificate is None:
             raise NotCertifiedError(
-                "there is no certificate yet. Calibrate first, or choose thresholds yourself: with_setting({'tau_layer': 0.1})."
+                "there is no certificate yet. Calibrate first; or, of a folder with a frontier, choose the limits: riskfront "
+                "choose FOLDER; or choose thresholds yourself: with_setting({'tau_layer': 0.1})."
             )
         return Setting.of(self.certificate.config)
 
     def answer(self, tokens: Tokens, *, batch_size: int = 32) -> Answers:
         """Texts that are tokenised already, in batches of similar length."""
-        return answer(self.network, self.used_setting, tokens, batch_size=batch_size)
+        network, setting = self.network, self.used_setting
+        on_cpu = network.backbone.device.type == "cpu" or network.words is not None  # words are read on the processor
+        if on_cpu or not runs_on_device(network.layers(network.kept_heads(setting.tau_head), setting.precision)):
+            return answer(network, setting, tokens, batch_size=batch_size)
+        return answer_on_device(network, setting, tokens, batch_size=batch_size)
 
     def monitor(self, **options: Any) -> Monitor:
         """Watch the certified limits after deployment; ``options`` are those of ``riskfront.Monitor``."""
@@ -167,13 +174,15 @@ class AdaptiveClassifier:
             target.mkdir(parents=True, exist_ok=True)
             certificate.unlink(missing_ok=True)  # that of another network; ours comes last, when all else is there
             (target / ENCODER / FILE).unlink(missing_ok=True)
-            (target / CALIBRATED).unlink(missing_ok=True)
+            for name in (CALIBRATED, FRONTIER, DECIDE_PAGE):
+                (target / name).unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot write in '{target}': {error.strerror}.") from error
         save_network(self.network, target)
         self.tokenizer.save_pretrained(target / ENCODER)
         about: dict[str, Any] = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
         about["layout"] = self.network.layout.to_dict()
+        about["dtype"] = str(next(self.network.backbone.model.parameters()).dtype).removeprefix("torch.")
         about["setting"] = None if self.setting is None else self.setting.to_config()
         write_text(target / "adaptive.json", json.dumps(about, indent=2) + "\n")
         if self.learnt is not None:
@@ -192,7 +201,8 @@ class AdaptiveClassifier:
             repo_id: such as "me/my-classifier"; it is made where there is none.
             options: private, token, commit_message, revision, create_pr, as for transformers.
         """
-        return push_folder(self.save_pretrained, repo_id, **options)
+        describe = partial(card, kind="AdaptiveClassifier", encoder=ENCODER, certificate=self.certificate, on_hub=True)
+        return push_folder(self.save_pretrained, describe, repo_id, **options)
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], *, device: str | None = None) -> AdaptiveClassifier:
@@ -203,14 +213,14 @@ class AdaptiveClassifier:
             if about["format"] != FORMAT:
                 raise ValueError(f"format {about['format']}")
             classes, max_length, setting = tuple(about["classes"]), int(about["max_length"]), about["setting"]
-            layout = Layout.from_dict(about["layout"])
+            layout, dtype = Layout.from_dict(about["layout"]), str(about.get("dtype", "float32"))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(
                 f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error})."
             ) from error
         check_digests(source)
         file = source / "certificate.json"
-        network = load_network(source, layout, device=device)
+        network = load_network(source, layout, device=device, dtype=dtype)
         return cls(
             network,
             load_tokenizer(str(source / ENCODER)),
@@ -223,29 +233,67 @@ class AdaptiveClassifier:
         )
 
 
+def answered(texts: Any, missing: str, n_classes: int, answer: Callable[[Any], Array]) -> Array:
+    """(n, classes): probabilities of each text. Where there is nothing to read, an error, or nan and a warning that says so."""
+    if missing not in MISSING:
+        raise InvalidInputError(f"missing must be one of {list(MISSING)}; got {missing!r}.")
+    texts = as_list(texts)
+    gone = (
+        np.array([is_missing(text) for text in texts], dtype=bool) if missing == "abstain" else np.zeros(1, dtype=bool)
+    )
+    if not gone.any():
+        return answer(texts)
+    warnings.warn(
+        f"{int(gone.sum()):,} of {len(gone):,} texts are empty or missing, the first is number {int(np.argmax(gone))}: they "
+        "get no answer.",
+        stacklevel=3,
+    )
+    found = np.full((len(gone), n_classes), np.nan, dtype=np.float32)
+    if not gone.all():
+        found[~gone] = answer([texts[int(i)] for i in np.flatnonzero(~gone)])
+    return found
+
+
+def labels_of(probabilities: Array, classes: Sequence[Any], abstain: float, abstain_label: Any) -> Array:
+    """(n,): the most probable class, or the abstain label where it is not probable enough, or where there is no answer."""
+    silent = ~(probabilities.max(axis=1) >= abstain)
+    labels = np.array(classes)[probabilities.argmax(axis=1)]
+    return np.where(silent, np.array(abstain_label), labels) if silent.any() else labels
+
+
 def save_network(network: Network, folder: Path) -> None:
     save_encoder(network.backbone.model, folder)
     tensors = {"head_scores": torch.from_numpy(np.ascontiguousarray(network.head_scores))}
-    for name, module in (("exit_heads", network.exit_heads), ("predictors", network.predictors)):
+    predictors = [("predictors", network.predictors)] if network.scores_tokens else []
+    for name, module in (("exit_heads", network.exit_heads), *predictors):
         tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
+    if network.words is not None:
+        tensors |= {f"words.{key}": value.contiguous() for key, value in network.words.state_dict().items()}
     save_file(tensors, folder / "adaptive.safetensors")
     for path in (*folder.glob("*.safetensors"), *(folder / ENCODER).glob("*.safetensors")):
         make_usual(path)
 
 
-def load_network(folder: Path, layout: Layout, *, device: str | None = None) -> Network:
+def load_network(folder: Path, layout: Layout, *, device: str | None = None, dtype: str = "float32") -> Network:
     place = pick_device(device)
     backbone = Backbone(load_classifier(str(folder / ENCODER)).to(place))
+    if dtype != "float32":
+        backbone.to_dtype(dtype)
     exit_heads = ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes)
     predictors = TokenPredictors(layout, backbone.n_layers, backbone.width)
     try:
         tensors = load_file(folder / "adaptive.safetensors")
         scores = tensors.pop("head_scores").numpy()
-        for name, module in (("exit_heads", exit_heads), ("predictors", predictors)):
+        words = WordExit(backbone.n_classes).eval() if "words.weight" in tensors else None
+        scores_tokens = any(key.startswith("predictors.") for key in tensors)
+        there = {"exit_heads": exit_heads, "predictors": predictors if scores_tokens else None, "words": words}
+        for name, module in ((name, module) for name, module in there.items() if module is not None):
             part = {key.removeprefix(f"{name}."): tensors[key] for key in tensors if key.startswith(f"{name}.")}
             module.load_state_dict(part)
     except (SafetensorError, OSError, KeyError, RuntimeError) as error:
         raise StoreError(
             f"'{folder}' must hold the heads of its model; adaptive.safetensors says no ({error})."
         ) from error
-    return Network(backbone, scores, exit_heads.to(place).eval(), predictors.to(place).eval(), layout)
+    return Network(
+        backbone, scores, exit_heads.to(place).eval(), predictors.to(place).eval(), layout, words, scores_tokens
+    )

@@ -1,10 +1,9 @@
-"""A certified classifier after deployment: texts that cannot be read, outcomes for a monitor, and a check on new texts."""
+"""A certified classifier after deployment: outcomes for a monitor, and a check on new texts."""
 
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -16,12 +15,10 @@ from riskfront._data.table import LossTable
 from riskfront._support.arrays import Array, IntArray
 from riskfront._verification.check import Check, check
 from riskfront.errors import InvalidInputError, NotCertifiedError
-from riskfront.transformers._data.fresh import one_of_each
-from riskfront.transformers._data.learnt import Learnt
+from riskfront.transformers._data.known_texts import Learnt, one_of_each
 from riskfront.transformers._data.texts import Label, LabelledTexts, labelled_texts, read_texts
-from riskfront.transformers._data.tokens import is_missing
+from riskfront.transformers._data.tokens import as_list
 
-MISSING = ("raise", "abstain")
 _NEED_LABELS = ("accuracy_drop", "accuracy_drop_clipped", "error")
 
 
@@ -46,37 +43,10 @@ class Deployed(Protocol):
     def trace(self, texts: Any, labels: IntArray) -> Any: ...
 
 
-def answered(texts: Any, missing: str, n_classes: int, answer: Callable[[Any], Array]) -> Array:
-    """(n, classes): probabilities of each text. Where there is nothing to read, an error, or nan and a warning that says so."""
-    if missing not in MISSING:
-        raise InvalidInputError(f"missing must be one of {list(MISSING)}; got {missing!r}.")
-    gone = (
-        np.array([is_missing(text) for text in texts], dtype=bool) if missing == "abstain" else np.zeros(1, dtype=bool)
-    )
-    if not gone.any():
-        return answer(texts)
-    warnings.warn(
-        f"{int(gone.sum()):,} of {len(gone):,} texts are empty or missing, the first is number {int(np.argmax(gone))}: they "
-        "get no answer.",
-        stacklevel=3,
-    )
-    found = np.full((len(gone), n_classes), np.nan, dtype=np.float32)
-    if not gone.all():
-        found[~gone] = answer([texts[int(i)] for i in np.flatnonzero(~gone)])
-    return found
-
-
-def labels_of(probabilities: Array, classes: Sequence[Any], abstain: float, abstain_label: Any) -> Array:
-    """(n,): the most probable class, or the abstain label where it is not probable enough, or where there is no answer."""
-    silent = ~(probabilities.max(axis=1) >= abstain)
-    labels = np.array(classes)[probabilities.argmax(axis=1)]
-    return np.where(silent, np.array(abstain_label), labels) if silent.any() else labels
-
-
 def outcomes(classifier: Deployed, texts: Any, labels: Any) -> dict[str, Array]:
     """Column -> (n,), for a monitor: the setting in use and the full model run on these texts. What needs a label is nan where
     the label is None or nan."""
-    given = np.asarray(labels, dtype=object).reshape(-1)
+    given, texts = np.asarray(labels, dtype=object).reshape(-1), as_list(texts)
     if len(given) != len(texts):
         raise InvalidInputError(f"there must be a label for each of {len(texts)} texts; got {len(given)}.")
     known = ~pd.isna(given)

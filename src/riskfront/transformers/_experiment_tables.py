@@ -23,13 +23,10 @@ from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
 from riskfront._support.files import write_text
 from riskfront._support.progress import ProgressBar
 from riskfront.errors import InvalidInputError
-from riskfront.transformers._accelerate import read_parts, train_parts
-from riskfront.transformers._acceleration_plan import Plan
-from riskfront.transformers._data.fresh import fresh_texts
+from riskfront.transformers._accelerate import Plan, read_parts, train_parts
+from riskfront.transformers._data.known_texts import fresh_texts
 from riskfront.transformers._data.texts import TRAIN, TextParts, read_texts
-from riskfront.transformers._exits.heads import ExitHeads
-from riskfront.transformers._exits.layout import Layout
-from riskfront.transformers._exits.pooling import check_kind
+from riskfront.transformers._exits import ExitHeads, Layout, check_kind
 from riskfront.transformers._learning.head_training import train_exit_heads
 from riskfront.transformers._learning.steps import Steps
 from riskfront.transformers._learning.training import Trained
@@ -37,7 +34,7 @@ from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Thresholds, check_shares, thresholds_at_shares
 
-AT_ONCE = 512  # rows of a pass between two files: a killed run loses at most so many
+ROWS_PER_FILE = 512  # rows of a pass between two files: a killed run loses at most so many
 TABLES = "tables"
 COLUMNS = ("accuracy_drop", "accuracy_drop_clipped", "error", "relative_cost", "flops", "confidence")
 
@@ -171,8 +168,8 @@ def trace_all(
     say(f"tracing {len(pairs)} passes of {len(trace):,} rows ...")
     with ProgressBar("tracing", len(pairs) * len(trace), shown=progress) as bar:
         for tau_head, tau_token in pairs:
-            for start in range(0, len(trace), AT_ONCE):
-                rows = trace.examples[start : start + AT_ONCE]
+            for start in range(0, len(trace), ROWS_PER_FILE):
+                rows = trace.examples[start : start + ROWS_PER_FILE]
                 trace.passes(tau_token, tau_head, rows)
                 bar.advance(len(rows))
 

@@ -14,13 +14,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._support.checked_json import check_digests
 from riskfront._support.files import write_text
-from riskfront._support.folder_digests import check_digests
 from riskfront.errors import StoreError
 from riskfront.transformers._backbones.backbone import quiet
 
 ENCODER = "encoder"
 CALIBRATED = "calibrated_on.safetensors"
+FRONTIER = "frontier.json"  # with decide.html, the page to choose from
+DECIDE_PAGE = "decide.html"
 MODEL_TYPE = (
     "adaptive classifier of riskfront: load it with riskfront.transformers.pipeline('text-classification', model=folder); "
     "the plain model, without what was certified, is in its folder '{encoder}'"
@@ -38,18 +40,20 @@ Certified by riskfront: it drops tokens, leaves early and skips attention heads 
 ```python
 from riskfront.transformers import pipeline
 
-classify = pipeline("text-classification", model="{folder}")
+classify = pipeline("text-classification", model="{name}")
 classify(["a text", "another"])
 ```
 
-or `{kind}.from_pretrained("{folder}").predict([...])`, or on the command line
-`riskfront transformers predict {folder} --data texts.csv`.
+or `{kind}.from_pretrained("{name}").predict([...])`{command}.
 
-`{encoder}/` is the fine-tuned model alone, an ordinary Hugging Face model: `transformers.pipeline(model="{folder}/{encoder}")`
+`{encoder}/` is the fine-tuned model alone, an ordinary Hugging Face model: {alone}
 runs all of its layers on all tokens, which is slow, and not what was certified. On this folder itself transformers refuses.
 
 {promise}
 """
+COMMAND = ", or on the command line\n`riskfront transformers predict {name} --data texts.csv`"
+ALONE = '`transformers.pipeline(model="{name}/{encoder}")`'
+ALONE_ON_HUB = '`AutoModelForSequenceClassification.from_pretrained("{name}", subfolder="{encoder}")`'
 UNCERTIFIED = "Nothing is certified of this folder: it holds no certificate."
 NOT_PROMISED = (
     "Not promised: anything about texts of another kind, from another time or another source than the calibration texts; "
@@ -86,9 +90,18 @@ def write_guard(folder: Path, kind: str, encoder: str, certificate: Certificate 
     """What tells transformers, and people, that this folder is more than the model in `encoder`."""
     about = {"model_type": MODEL_TYPE.format(encoder=encoder)}
     write_text(folder / "config.json", json.dumps(about, indent=2) + "\n")
-    write_text(
-        folder / "README.md",
-        README.format(folder=folder.name, kind=kind, encoder=encoder, promise=promise(certificate)),
+    write_text(folder / "README.md", card(folder.name, kind, encoder, certificate))
+
+
+def card(name: str, kind: str, encoder: str, certificate: Certificate | None, *, on_hub: bool = False) -> str:
+    """How to load the model of this name, a folder or on the hub, and what was certified of it."""
+    of_name = {"name": name, "encoder": encoder}
+    return README.format(
+        **of_name,
+        kind=kind,
+        command="" if on_hub else COMMAND.format(**of_name),  # commands take folders
+        alone=(ALONE_ON_HUB if on_hub else ALONE).format(**of_name),
+        promise=promise(certificate),
     )
 
 
@@ -113,11 +126,12 @@ def promise(certificate: Certificate | None) -> str:
     return "\n".join(lines)
 
 
-def push_folder(save: Callable[[Path], None], repo_id: str, **options: Any) -> str:
+def push_folder(save: Callable[[Path], None], describe: Callable[[str], str], repo_id: str, **options: Any) -> str:
     """Save into a folder of its own, without traces and training, and upload it; returns the address of the commit.
 
     Args:
         save: writes the folder.
+        describe: from the whole name on the hub to the model card.
         repo_id: such as "me/my-classifier".
         options: private, token, commit_message, revision, create_pr, as for `push_to_hub` of transformers.
     """
@@ -129,6 +143,7 @@ def push_folder(save: Callable[[Path], None], repo_id: str, **options: Any) -> s
         folder = Path(place) / repo_id.rpartition("/")[2]
         save(folder)
         name = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+        write_text(folder / "README.md", describe(name))
         options.setdefault("commit_message", "Upload an adaptive classifier of riskfront")
         return str(api.upload_folder(repo_id=name, folder_path=folder, **options))
 

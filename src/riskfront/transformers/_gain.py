@@ -1,4 +1,8 @@
-"""What an acceleration brought, in one sentence: operations, time on this machine, and accuracy before and after."""
+"""What an acceleration brought, in one sentence and beside what else one could do with the same texts.
+
+Nothing is chosen by these numbers and nothing of them is certified: accuracies are measured on the calibration texts.
+Classifiers that learn from calibration labels learn from one half of them and are measured on the other, in turn.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +24,17 @@ from riskfront._support.files import write_text
 from riskfront.errors import StoreError
 from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._backbones.backbone import Backbone
+from riskfront.transformers._backbones.precision import precisions_for
+from riskfront.transformers._data.texts import LabelledTexts
 from riskfront.transformers._data.tokens import Tokens
+from riskfront.transformers._pruning.network import Setting
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 
-FILE = "gain.json"
+GAIN = "gain.json"
 CLOCKED = 128  # texts whose time is taken
 BATCH, ALONE = 32, 24  # at a time; so many of them also one by one
+ALTERNATIVES = "alternatives.json"
+TEXTS, FEW_ALONE = 500, 12  # that need a pass of their own; clocked one by one
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,7 @@ class Gain:
         full_accuracy: see ``accuracy``.
         accuracy: of the full model and at the certified setting, of all texts, answered or not.
         answered: the share of texts that get an answer.
+        drop_error: the standard error of the mean drop of accuracy.
         seconds_alone: as ``seconds``, one text at a time, as a single caller waits for it; None where it was not measured.
     """
 
@@ -47,6 +57,7 @@ class Gain:
     accuracy: float
     answered: float = 1.0
     seconds_alone: float | None = None
+    drop_error: float | None = None
 
     def sentence(self, problem: Problem, delta: float | None = None) -> str:
         """For people; `delta` is that of all looks at the same texts, by default that of the problem."""
@@ -66,12 +77,12 @@ class Gain:
         return ", ".join(parts) + "."
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        write_text(Path(folder) / FILE, to_bytes(asdict(self)).decode())
+        write_text(Path(folder) / GAIN, to_bytes(asdict(self)).decode())
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Gain | None:
         """What the last certificate in a folder brought; None where nothing was certified."""
-        path = Path(folder) / FILE
+        path = Path(folder) / GAIN
         if not path.is_file():
             return None
         try:
@@ -113,6 +124,7 @@ def gain_of(full: Mapping[str, Array], now: Mapping[str, Array], seconds: float,
         accuracy=1 - means["error"][1],
         answered=means["answered"][1],
         seconds_alone=alone,
+        drop_error=float(np.std(now["accuracy_drop"]) / len(now["error"]) ** 0.5) if "accuracy_drop" in now else None,
     )
 
 
@@ -136,9 +148,180 @@ def _seconds(run: Callable[[], Any]) -> float:
     return time.perf_counter() - begin
 
 
+def speed_and_accuracy(full: Mapping[str, Array], now: Mapping[str, Array]) -> str:
+    """A setting in words, from the columns of the full model and of the setting: what it saves, and how often it is right."""
+    gain = gain_of(full, now, seconds=1.0)
+    parts = [f"x{gain.operations:.3g} fewer operations than the full model"]
+    if "latency" in full and "latency" in now:
+        parts.append(_times(float(np.mean(full["latency"]) / np.mean(now["latency"])), "by the clock of this machine"))
+    parts.append(f"accuracy {_share(gain.full_accuracy)} to {_share(gain.accuracy)}")
+    if gain.answered < 1:
+        parts.append(f"{100 * gain.answered:.3g} % of texts answered")
+    return f"{', '.join(parts)}, measured on the calibration texts."
+
+
 def _times(ratio: float, how: str) -> str:
     return f"x{ratio:.3g} {'faster' if ratio >= 1 else 'as fast'} {how}"
 
 
 def _share(value: float) -> str:
     return f"{value:.3g}" if value >= 1 else f"{value:.3f}".removeprefix("0")
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One way to classify the same texts.
+
+    Args:
+        name: of it.
+        accuracy: share of right answers; of texts without an answer none is right.
+        texts: on how many.
+        alone: milliseconds a text on this machine, one text at a time, tokenising included.
+        together: the same in batches of 32.
+        certified: whether it is the certified setting.
+    """
+
+    name: str
+    accuracy: float
+    texts: int
+    alone: float
+    together: float
+    certified: bool = False
+
+
+def alternatives(
+    found: AdaptiveClassifier, trace: PruningTrace, train: LabelledTexts, texts: LabelledTexts
+) -> list[Alternative]:
+    """The certified setting first, then the full model, fewer layers, fewer bits, and linear classifiers.
+
+    Args:
+        trace: of the calibration texts.
+        train: what the model learnt from; `texts`: the calibration texts.
+    """
+    both: Any = texts.first if texts.second is None else list(zip(texts.first, texts.second, strict=True))
+    sample = [both[int(i)] for i in np.linspace(0, len(both) - 1, min(len(both), BATCH)).astype(int)]
+    few = np.linspace(0, len(trace) - 1, min(len(trace), TEXTS)).astype(int)
+
+    def at(name: str, setting: Setting, positions: IntArray, *, certified: bool = False) -> Alternative:
+        columns = trace.losses(setting, positions)
+        right = ~np.asarray(columns["error"]) & np.asarray(columns["answered"])
+        one = found.with_setting(setting)
+        return Alternative(name, float(right.mean()), len(positions), *_clocked(one.predict, sample), certified)
+
+    every = np.arange(len(trace))
+    n_layers = found.network.backbone.n_layers
+    rows = [at("certified", found.used_setting, every, certified=True), at("full model", Setting(), every)]
+    if "int8" in precisions_for(found.network.layers(found.network.kept_heads(0.0))):
+        rows.append(at("full model in int8", Setting(precision="int8"), few))
+    cuts = sorted({max(1, n_layers // 3), max(1, n_layers // 2)})
+    rows += [at(f"first {depth} layers" if depth > 1 else "first layer", Setting(depth=depth), every) for depth in cuts]
+    return rows + _linear(found, train, texts, trace.tokens, sample)
+
+
+def _linear(
+    found: AdaptiveClassifier, train: LabelledTexts, texts: LabelledTexts, tokens: Tokens, sample: list[Any]
+) -> list[Alternative]:
+    """Logistic regression on words and on the mean of word embeddings; nothing without scikit-learn or training texts."""
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import FunctionTransformer
+    except ImportError:
+        return []
+    seen, labels = _joined(train), np.array([train.classes[i] for i in train.labels])
+    new, truth = _joined(texts), np.array([texts.classes[i] for i in texts.labels])
+    if len(set(labels.tolist())) < 2:
+        return []
+
+    def words() -> Any:
+        return make_pipeline(
+            TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(C=10, max_iter=300)
+        )
+
+    def embedded() -> Any:
+        return make_pipeline(
+            FunctionTransformer(lambda given: _mean_embeddings(found, given)), LogisticRegression(max_iter=300)
+        )
+
+    as_one = [" ".join(pair) if isinstance(pair, tuple) else str(pair) for pair in sample]
+    rows = []
+    for name, make in (
+        ("TF-IDF and logistic regression", words),
+        ("mean word embedding, logistic regression", embedded),
+    ):
+        model = make().fit(seen, labels)
+        rows.append(
+            Alternative(name, float((model.predict(new) == truth).mean()), len(new), *_clocked(model.predict, as_one))
+        )
+    half = np.arange(len(new)) % 2 == 0
+    right = 0
+    for held in (half, ~half):
+        more = [*seen, *(text for text, out in zip(new, held, strict=True) if not out)]
+        model = words().fit(more, np.concatenate([labels, truth[~held]]))
+        right += int((model.predict([text for text, out in zip(new, held, strict=True) if out]) == truth[held]).sum())
+    clock = _clocked(model.predict, as_one)
+    rows.insert(1, Alternative("the same, half of the calibration labels too", right / len(new), len(new), *clock))
+    return rows
+
+
+def _joined(texts: LabelledTexts) -> list[str]:
+    if texts.second is None:
+        return list(texts.first)
+    return [f"{one} {other}" for one, other in zip(texts.first, texts.second, strict=True)]
+
+
+@torch.inference_mode()
+def _mean_embeddings(found: AdaptiveClassifier, texts: list[str]) -> Array:
+    """(n, width): the mean of the word embeddings of each text."""
+    table: Any = found.network.backbone.word_embeddings.weight
+    ids = found.tokenizer(list(texts), truncation=True, max_length=found.max_length, verbose=False)["input_ids"]
+    means: Array = (
+        torch.stack([table[torch.tensor(one, device=table.device)].float().mean(dim=0) for one in ids]).cpu().numpy()
+    )
+    return means
+
+
+def _clocked(predict: Callable[[Any], Any], sample: list[Any]) -> tuple[float, float]:
+    """Milliseconds a text, one at a time and all together; the faster of two rounds."""
+
+    def once(run: Callable[[], Any], texts: int) -> float:
+        begin = time.perf_counter()
+        run()
+        return 1000 * (time.perf_counter() - begin) / texts
+
+    alone = sample[:FEW_ALONE]
+    predict(alone[:1])  # weights are cut to size
+    return (
+        min(once(lambda: [predict([text]) for text in alone], len(alone)) for _ in range(2)),
+        min(once(lambda: predict(sample), len(sample)) for _ in range(2)),
+    )
+
+
+def save_alternatives(folder: str | os.PathLike[str], rows: list[Alternative]) -> None:
+    write_text(Path(folder) / ALTERNATIVES, to_bytes({"rows": [asdict(row) for row in rows]}).decode())
+
+
+def load_alternatives(folder: str | os.PathLike[str]) -> list[Alternative]:
+    """What the last certificate in a folder was compared with; empty where nothing was."""
+    path = Path(folder) / ALTERNATIVES
+    if not path.is_file():
+        return []
+    try:
+        return [Alternative(**row) for row in from_bytes(path.read_bytes())["rows"]]
+    except (DamagedError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"'{path}' must be as it was written; {error}. Delete it, or accelerate into another folder."
+        ) from None
+
+
+def better_than_certified(rows: list[Alternative]) -> list[str]:
+    """Names of alternatives that are both more accurate and faster than the certified setting, alone or together."""
+    own = next((row for row in rows if row.certified), None)
+    if own is None:
+        return []
+    return [
+        row.name
+        for row in rows
+        if not row.certified and row.accuracy > own.accuracy and (row.alone < own.alone or row.together < own.together)
+    ]

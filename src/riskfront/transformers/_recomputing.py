@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,71 +12,46 @@ import numpy as np
 
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.choice import choose
-from riskfront._problems.spaces.dimensions import Choice
-from riskfront._problems.spaces.space import Config, Space
-from riskfront._running.tuning.tune import tune
-from riskfront._support.sealed_tensors import load_sealed, save_sealed
+from riskfront._calibration.frontier_plan import ValueGrid
+from riskfront._problems.spaces.space import Config
+from riskfront._support.sealed_tensors import load_sealed
 from riskfront.errors import StoreError
 from riskfront.methods import OrderedKnob, make_method
 from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._cascade.cascade_classifier import FILE as CASCADE
 from riskfront.transformers._cascade.cascade_classifier import CascadeClassifier, class_order
 from riskfront.transformers._cascade.cascade_trace import CascadeTrace
+from riskfront.transformers._certifying import (
+    CALIBRATION,
+    TRACES,
+    UNLABELLED,
+    Split,
+    certify_in_order,
+    certify_planned,
+    frontier_of,
+)
 from riskfront.transformers._data.tokens import Tokens
-from riskfront.transformers._declared_order import certify_in_order
 from riskfront.transformers._pruning.disagreement import TraceWithUnlabelled
 from riskfront.transformers._pruning.latency import Clock, clocks_of
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
-
-TRACES = "traces"
-UNLABELLED = f"{TRACES}/unlabelled.safetensors"
-FILE = f"{TRACES}/calibration.safetensors"  # not needed to answer: whoever deploys the folder may leave traces out
-
-
-def keep_examples(
-    folder: str | os.PathLike[str],
-    trace: PruningTrace,
-    seed: int,
-    name: str = FILE,
-    notes: Sequence[str] = (),
-    configs: Sequence[Config] = (),
-) -> None:
-    """Beside a certificate: tokens and labels of the calibration texts, or of unlabelled ones, the seed of the split, what
-    was noted when texts were left out, and the settings where the certificate names only those that were tested."""
-    tokens = trace.tokens
-    arrays = {"ids": np.concatenate(list(tokens.ids)), "lengths": tokens.lengths, "labels": np.asarray(trace.labels)}
-    for part, values in (("types", tokens.types), ("texts", tokens.texts)):
-        if values is not None:
-            arrays[part] = np.concatenate(list(values))
-    about = {"seed": str(seed), "padding": str(tokens.padding), "notes": json.dumps(list(notes))}
-    if configs:
-        about["configs"] = json.dumps(list(configs))
-    save_sealed(arrays, Path(folder) / name, about)
 
 
 def recompute(certificate: Certificate, folder: str | os.PathLike[str]) -> Certificate:
     """What `accelerate` would certify now, of the settings that were searched then. Passes that the folder lacks are made."""
     configs, source = certificate.searched or [], Path(folder)
     trace: PruningTrace | CascadeTrace | TraceWithUnlabelled
-    trace, seed = _cascade_trace(source) if (source / CASCADE).is_file() else _single_trace(certificate, source)
+    trace, seed = _cascade_trace(source) if (source / CASCADE).is_file() else single_trace(certificate, source)
+    method = make_method(certificate.method, **certificate.parameters)
+    if certificate.frontier is not None:
+        grid = ValueGrid.of(certificate.problem, certificate.frontier["values"])
+        found = frontier_of(trace, _kept_settings(source), grid, method, seed, progress=False)
+        found = replace(found, notes=(*_notes(source), *found.notes))
+        return found.choose(certificate.frontier["chosen"], certificate.choice)
     if certificate.method == OrderedKnob.name and isinstance(trace, PruningTrace):
-        _, about = load_sealed(source / FILE)
-        again = certify_in_order(trace, json.loads(about.get("configs", "[]")), certificate.problem, seed)
+        again = certify_in_order(trace, _kept_settings(source), certificate.problem, seed)
         return choose(replace(again, notes=_notes(source)), certificate.choice)
-    again = tune(
-        trace.losses,
-        trace.examples,
-        _space(configs),
-        certificate.problem,
-        search=_Again(configs),
-        budget=len(configs),
-        n_jobs=1,
-        seed=seed,
-        groups=trace.groups,
-        bounds=trace.bounds,
-        method=make_method(certificate.method, **certificate.parameters),
-        progress=False,
-    )
+    split = Split.of(trace, method.opt_fraction, seed)
+    again = certify_planned(trace, configs, certificate.problem, method, split, progress=False)
     if isinstance(trace, TraceWithUnlabelled):
         again = replace(again, unlabelled={**trace.described, **(again.unlabelled or {})})
     folder_of_notes = source / "large" if (source / CASCADE).is_file() else source
@@ -85,11 +60,17 @@ def recompute(certificate: Certificate, folder: str | os.PathLike[str]) -> Certi
 
 def _notes(folder: Path) -> tuple[str, ...]:
     """What was noted then."""
-    _, about = load_sealed(folder / FILE)
+    _, about = load_sealed(folder / CALIBRATION)
     return tuple(json.loads(about["notes"]))
 
 
-def _single_trace(certificate: Certificate, folder: Path) -> tuple[PruningTrace | TraceWithUnlabelled, int]:
+def _kept_settings(folder: Path) -> list[Config]:
+    """The settings that the folder keeps beside its examples."""
+    _, about = load_sealed(folder / CALIBRATION)
+    return list(json.loads(about.get("configs", "[]")))
+
+
+def single_trace(certificate: Certificate, folder: Path) -> tuple[PruningTrace | TraceWithUnlabelled, int]:
     """Of one network, with the clocks as they were measured then, where the folder keeps them."""
     found, clocks = AdaptiveClassifier.from_pretrained(folder), None
     if "latency" in certificate.problem.losses:
@@ -110,7 +91,7 @@ def _cascade_trace(folder: Path) -> tuple[CascadeTrace, int]:
 
 
 def _trace(
-    found: AdaptiveClassifier, folder: Path, clocks: Mapping[str, Clock] | None = None, name: str = FILE
+    found: AdaptiveClassifier, folder: Path, clocks: Mapping[str, Clock] | None = None, name: str = CALIBRATION
 ) -> tuple[PruningTrace, int]:
     try:
         arrays, about = load_sealed(folder / name)
@@ -133,23 +114,3 @@ def _trace(
         clocks=clocks,
     )
     return trace, seed
-
-
-def _space(configs: Sequence[Config]) -> Space:
-    """Any space that holds these settings."""
-    names = list(configs[0])
-    return Space.from_dict({name: Choice(sorted({config[name] for config in configs})) for name in names})
-
-
-class _Again:
-    """Proposes the settings that were searched then, in their order."""
-
-    def __init__(self, configs: Sequence[Config]) -> None:
-        self._left = list(configs)
-
-    def ask(self, n: int = 1) -> list[Config]:
-        found, self._left = self._left[:n], self._left[n:]
-        return found
-
-    def tell(self, config: Config, values: Mapping[str, float]) -> None:
-        """Nothing to learn: what comes next is known."""

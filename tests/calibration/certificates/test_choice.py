@@ -78,6 +78,7 @@ def test_of_equals_the_one_that_answers_most() -> None:
     assert config["lambda"] == certified[certified["depth"] == config["depth"]]["lambda"].min()
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path) -> None:
     rows = [
         {**config, "example": i, **{name: TABLE.losses(name)[c, i] for name in TABLE.loss_names}}

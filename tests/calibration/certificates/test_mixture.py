@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront._calibration.certificates.mixture import mixture_weights
+from riskfront._calibration.certificates.choice import mixture_weights
 from riskfront.errors import InvalidInputError
 from riskfront.methods._evidence.limit_tests import Evidence
 
@@ -63,6 +63,7 @@ def test_a_limit_that_does_not_mix_is_refused() -> None:
         mixture_weights(rf.Problem(limits, ["cost", "time"]), np.array([[0.2, 1.0], [0.5, 0.3]]), {"cost": 0.3})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "limit",
     [

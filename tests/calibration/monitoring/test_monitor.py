@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront._calibration.monitoring.history import History
-from riskfront._calibration.monitoring.prometheus import prometheus
+from riskfront._calibration.monitoring.detector import History
+from riskfront._calibration.monitoring.words import prometheus
 from tests.support.monitoring import certificate
 
 
@@ -70,6 +70,7 @@ def test_a_saved_monitor_goes_on_where_it_was(tmp_path, promise):
     assert parts.input_change.to_dict() == whole.input_change.to_dict()
 
 
+@pytest.mark.slow
 def test_state_and_work_do_not_grow():
     made = certificate("error <= 0.1", rf.Limit("error", at_most=0.2, per="g"), groups={"g": list("abc")})
     monitor = rf.Monitor(made, time="t")
@@ -138,6 +139,27 @@ def test_audits_with_probabilities_of_their_own_weigh_outcomes():
         lost.update({"error": [0, 0], "q": [0.5, 0.01]})
 
 
+@pytest.mark.parametrize(
+    ("limit", "columns"),
+    [("wrong / asked <= 0.1", ("wrong", "asked")), ("score drop from full <= 0.1", ("score of full", "score"))],
+)
+def test_one_audit_labels_all_losses_of_an_outcome(limit, columns):
+    """A ratio and a drop have two columns: what one audit labels is not labelled with the square of its probability."""
+    rng, n = np.random.default_rng(11), 20_000
+    seen, bad = rng.random(n) < 0.1, rng.random(n) < 0.2
+    values = dict(zip(columns, (bad.astype(float), np.ones(n) if "asked" in columns else np.zeros(n)), strict=True))
+    labelled = {name: np.where(seen, found, np.nan) for name, found in values.items()}
+    audited, own = (rf.Monitor(certificate(limit), **one) for one in ({"audit": 0.1}, OWN_AUDITS))
+    audited.update(labelled)
+    assert "declared" not in audited.verdict()
+    own.update({**labelled, "q": np.where(seen, 0.1, 0.0)})
+    assert own.status["alarm_at"].iloc[0] == audited.status["alarm_at"].iloc[0]
+
+
+OWN_AUDITS = {"audit_column": "q", "least_audit": 0.1}
+
+
+@pytest.mark.slow
 def test_a_proxy_brings_the_alarm_forward():
     rng = np.random.default_rng(8)
     waits = {}
@@ -195,7 +217,9 @@ def test_limits_that_cannot_be_watched_are_refused_and_others_can_be_chosen():
     made = certificate(
         "error <= 0.1", rf.Limit("latency", worst=0.05, at_most=0.5), rf.Limit("error", gap_per="g", at_most=0.1)
     )
-    with pytest.raises(rf.InvalidInputError, match="cannot be watched: it was certified by a condition"):
+    with pytest.raises(
+        rf.InvalidInputError, match="cannot be watched: it was certified by testing a stricter condition"
+    ):
         rf.Monitor(made)
     with pytest.raises(rf.InvalidInputError, match="cannot be watched: it compares groups"):
         rf.Monitor(made, limits=["error gap between g <= 0.1"])
@@ -206,11 +230,46 @@ def test_groups_that_were_not_calibrated_are_named():
     made = certificate(rf.Limit("error", at_most=0.1, per="label"), groups={"label": [0, 1]})
     monitor = rf.Monitor(made)
     monitor.update({"error": [0, 1, 1, 1, 1], "label": [0, 1.0, "2", None, 2]})
-    assert (
-        "3 outcomes belong to groups of 'label' that were not there at calibration: '2' (2) and '(missing)' (1)."
-        in monitor.verdict()
-    )
-    assert monitor.status["outcomes"].tolist() == [1, 1]
+    assert "2 outcomes belong to groups of 'label' that were not there at calibration: '2' (2)." in monitor.verdict()
+    assert "1 outcomes have no 'label' and may belong to any" in monitor.verdict()
+    assert monitor.status["outcomes"].tolist() == [2, 2]
+
+
+def test_outcomes_without_a_group_count_in_every_group_where_they_are_above_the_limit():
+    made = certificate("error <= 0.1 per g", groups={"g": ["a", "b"]})
+    monitor = rf.Monitor(made)
+    assert not monitor.update({"error": [0] * 200, "g": [None] * 200})  # they may hide nothing, and dilute nothing
+    assert monitor.status["outcomes"].tolist() == [0, 0]
+    assert monitor.update({"error": [1] * 20, "g": [None] * 20})
+    assert monitor.status["outcomes"].tolist() == [20, 20]
+    lost = rf.Monitor(made)
+    assert lost.update({"error": [None] * 20, "g": [None] * 20})
+    assert lost.status["missing"].tolist() == [20, 20]
+
+
+def test_outcomes_without_a_group_are_left_out_where_that_was_declared():
+    monitor = rf.Monitor(certificate("error <= 0.1 per g", groups={"g": ["a", "b"]}), missing="leave-out")
+    assert not monitor.update({"error": [1] * 50, "g": [None] * 50})
+    assert "50 missing outcomes of 'error per g <= 0.1' were left out, as declared" in monitor.verdict()
+    audited = rf.Monitor(certificate("error <= 0.1 per g", groups={"g": ["a", "b"]}), missing="leave-out", audit=0.5)
+    audited.update({"error": [0, None] * 200, "g": [None] * 400})
+    assert not audited.doubtful_audits()
+
+
+def test_outcomes_without_a_group_count_in_the_order_in_which_they_came():
+    made = certificate("error <= 0.1 per g", groups={"g": ["a", "b"]})
+    known, unknown = rf.Monitor(made), rf.Monitor(made)
+    error = [0, 1, 0, 0, 1, 0, 1, 1]
+    known.update({"error": error, "g": ["a"] * 8})
+    unknown.update({"error": error, "g": ["a", None, "a", "a", None, "a", "a", None]})
+    assert known.status["evidence"][0] == unknown.status["evidence"][0]
+
+
+def test_an_outcome_of_another_group_is_named_once_however_many_limits_there_are():
+    made = certificate("error <= 0.1 per g", "cost <= 0.9 per g", groups={"g": ["a", "b"]})
+    monitor = rf.Monitor(made)
+    monitor.update({"error": [0] * 3, "cost": [0.5] * 3, "g": ["c"] * 3})
+    assert "3 outcomes belong to groups of 'g' that were not there at calibration: 'c' (3)." in monitor.verdict()
 
 
 def test_nothing_counts_of_a_batch_with_an_outcome_out_of_bounds():
@@ -246,7 +305,7 @@ def test_scores_that_change_are_a_warning_and_no_alarm():
         ({"run_length": 1}, "run_length must be a whole number"),
         ({"missing": "best"}, "there is no rule for missing outcomes 'best'"),
         ({"audit": 0}, "audit must be a probability"),
-        ({"audit_column": "q"}, "audit_column needs least_audit"),
+        ({"audit_column": "q"}, "must be given together"),
         ({"audit": 0.1, "audit_column": "q", "least_audit": 0.1}, "not both"),
         ({"limits": ["eror <= 0.1"]}, "Did you mean 'error <= 0.1'"),
     ],

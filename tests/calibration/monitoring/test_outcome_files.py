@@ -8,7 +8,9 @@ import pytest
 
 import riskfront as rf
 from riskfront._calibration.monitoring import outcome_files
-from riskfront._calibration.monitoring.outcome_files import OutcomeFile, OutcomeStream, Position
+from riskfront._calibration.monitoring.outcome_files import OutcomeFile, OutcomeStream, Position, parsed
+from tests.support.command_line import riskfront
+from tests.support.monitoring import certificate
 
 
 def read(file, **options):
@@ -103,3 +105,46 @@ def test_standard_input_comes_in_pieces():
     for text in ("error,x\n1,a\n0,b\n1,c", '{"error": 1}\n{"error": 0}\n{"error": 1}'):
         assert read(OutcomeStream(Slowly(text.encode()))) == [1, 0, 1]
     assert read(OutcomeStream(io.BytesIO(b""))) == []
+
+
+def test_lists_of_equal_length_in_json_lines_are_one_cell_a_line():
+    rows = "".join(json.dumps({"error": 0, "failed": [], "tags": ["a", "b"]}) + "\n" for _ in range(3))
+    columns, _, n = parsed(rows.encode(), (), "json")
+    assert n == 3
+    assert [len(column) for column in columns.values()] == [3, 3, 3]
+    assert columns["tags"][0] == ["a", "b"]
+
+
+@pytest.mark.parametrize("broken", ["NA", "None", "01", "true", "nan"])
+def test_a_group_is_known_by_its_name_whatever_that_looks_like(tmp_path, broken):
+    """Namibia is no missing value, and "01" in a file of digits is no 1."""
+    others = [name for name in ("01", "02") if name != broken]
+    made = certificate("error <= 0.1 per g", groups={"g": [broken, *others]})
+    path = tmp_path / "outcomes.csv"
+    path.write_text("g,error\n" + "".join(f"{broken},1\n{others[0]},0\n" for _ in range(60)))
+    monitor = rf.Monitor(made)
+    for columns, _ in OutcomeFile(path, names=monitor.group_columns).read():
+        monitor.update(columns)
+    assert monitor.alarm
+    assert f"g = {broken}" in monitor.verdict()
+    assert not any(monitor.accounts.uncovered["g"].values())
+
+
+def test_the_command_knows_groups_by_their_names(tmp_path):
+    certificate("error <= 0.1 per g", groups={"g": ["NA", "x"]}).save(tmp_path / "c.json")
+    (tmp_path / "outcomes.csv").write_text("g,error\n" + "NA,1\nx,NA\nx,0\n" * 60)
+    done = riskfront("monitor", tmp_path / "c.json", tmp_path / "outcomes.csv", "--missing", "leave-out", "--json")
+    assert done.returncode == 1
+    limits = {row["group"]: row for row in json.loads(done.stdout)["limits"]}
+    assert limits["NA"]["outcomes"] == limits["x"]["outcomes"] == 60
+
+
+def test_digits_are_the_number_that_was_certified(tmp_path):
+    """Unless a group of just these digits was certified."""
+    columns, _, _ = parsed(b"g,error\n01,0\n1,0\n2.0,0\nTRUE,0\n,0\n", (), ",", names=["g"])
+    monitor = rf.Monitor(certificate("error <= 0.1 per g", groups={"g": [1, 2, True]}))
+    monitor.update(columns)
+    assert monitor.accounts.uncovered["g"] == {"(missing)": 1}
+    monitor = rf.Monitor(certificate("error <= 0.1 per g", groups={"g": ["01", 1]}))
+    monitor.update(columns)
+    assert monitor.status["outcomes"].tolist() == [1, 1]

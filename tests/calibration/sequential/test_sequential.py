@@ -76,6 +76,7 @@ def test_failed_evaluations_count_as_the_worst() -> None:
     assert run.certificate().intake.worst > 0
 
 
+@pytest.mark.slow
 def test_certificates_of_any_time_verify_from_the_recorded_outcomes(tmp_path: Path) -> None:
     run = rf.Sequential(CONFIGS, PROBLEM, examples=400, seed=1)
     made = [run.certificate()]
@@ -144,3 +145,43 @@ def test_what_bets_cannot_test_is_refused() -> None:
             rf.Sequential(CONFIGS, rf.Problem([limit], minimize="price"), examples=100)
     with pytest.raises(InvalidInputError, match="path"):
         rf.Sequential(CONFIGS, PROBLEM, examples=100, method="holm")
+
+
+def test_every_outcome_is_accounted_for() -> None:
+    run = rf.Sequential(
+        CONFIGS,
+        rf.Problem("error drop from large <= 0.3", minimize="price"),
+        examples=400,
+        seed=1,
+        bounds={"error": (0, 1)},
+    )
+    for trial in run.ask(30):
+        run.tell(trial, None if trial.example % 5 == 0 else outcome(*trial))
+    early = run.certificate()
+    assert (early.intake.read, early.evaluations["made"]) == (30, 30)
+    assert early.intake.worst == int(run._told.missing["error"].sum()) > 0
+    late = finished(run).certificate()
+    assert late.intake.read == late.evaluations["made"]
+    days = rf.Sequential(CONFIGS, PROBLEM, examples=400, planning=80)
+    days.tell_table(rf.LossTable(CONFIGS, {"error": WRONG, "price": np.repeat(np.array(PRICE)[:, None], 400, axis=1)}))
+    found = days.certificate()
+    assert found.intake.read == 1200
+    assert sum(found.intake.left_out.values()) == 1200 - 3 * 80 - int(found.tested["examples"].sum())
+
+
+def test_a_gap_cannot_do_with_failures_and_says_so_before_they_count(tmp_path: Path) -> None:
+    problem = rf.Problem("error gap between label <= 0.3", minimize="price")
+    label = np.arange(400) % 2
+    run = rf.Sequential(CONFIGS, problem, examples=400, groups={"label": label})
+    trial = run.ask()[0]
+    with pytest.raises(InvalidInputError, match="difference between groups needs every outcome"):
+        run.tell(trial, None)
+    run.tell(trial, outcome(*trial))
+    days = rf.Sequential(CONFIGS, problem, examples=400, groups={"label": [0, 1]})
+    losses = {"error": WRONG.astype(float), "price": np.repeat(np.array(PRICE)[:, None], 400, axis=1)}
+    losses["error"][0, 3] = np.nan
+    with pytest.raises(InvalidInputError, match="difference between groups needs every outcome"):
+        days.tell_table(rf.LossTable(CONFIGS, losses, groups={"label": label}))
+    assert days.n_told == 0
+    losses["error"][0, 3] = 1.0
+    assert days.tell_table(rf.LossTable(CONFIGS, losses, groups={"label": label})) == 400

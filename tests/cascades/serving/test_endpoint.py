@@ -119,7 +119,14 @@ def check_killed_servers(port, small, large, policy, trace):
     large.kill()
     large.wait()
     status, reply = post(port, body(question))
-    assert (status, reply["riskfront"]) == (200, {"model": None, "abstained": True})
+    told = {
+        "model": None,
+        "called": list(policy.models),
+        "failed": list(policy.models),
+        "confidence": None,
+        "cost": 0.0,
+    }
+    assert (status, reply["riskfront"]) == (200, {**told, "abstained": True})
     assert reply["choices"][0]["message"]["content"] == "Please ask a person."
     found = metrics(port)
     assert found["riskfront_serve_abstentions_total"] == 1

@@ -1,6 +1,7 @@
 """The service without a network: the queue, timeouts, retries, failures, and what a configuration must hold."""
 
 import asyncio
+import json
 import types
 
 import pytest
@@ -90,12 +91,17 @@ def test_keys_never_stand_in_errors(make, monkeypatch):
         asyncio.run(make(call).answer(REQUEST))
 
 
-def test_the_declared_answer(make):
+def test_the_declared_answer(make, tmp_path):
     async def call(model, **_):
         raise BrokenError("down")
 
-    served = asyncio.run(make(call, failed_answer="Ask a person.").answer(REQUEST))
+    service = make(call, failed_answer="Ask a person.", log=str(tmp_path / "requests.jsonl"))
+    served = asyncio.run(service.answer(REQUEST))
+    service.close()
     assert served.abstained
+    assert served.completion["riskfront"]["failed"] == ["small", "large"]
+    line = json.loads((tmp_path / "requests.jsonl").read_text())
+    assert (line["calls"], line["failed"], line["model"], line["abstained"]) == (2, ["small", "large"], None, True)
     assert [chunk["choices"][0]["delta"].get("content") for chunk in chunks(served)] == ["", "Ask a person.", None]
 
 

@@ -1,5 +1,7 @@
 """One definition of "the same example", whatever examples are kept in."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -7,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import riskfront as rf
-from riskfront._data.identity.fingerprints import ExampleFingerprints, say_enough
+from riskfront._data.identity.fingerprints import ExampleFingerprints, rounding_of, say_enough, significant_digits
 
 
 def numbers(*parts: object) -> np.ndarray:
@@ -117,3 +119,32 @@ def test_which_examples_say_more_than_their_positions(examples: object, enough: 
     assert found is not None
     assert found.say_enough is enough
     assert say_enough([]) is False
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda cost: np.round(cost, 2),
+        lambda cost: np.rint(cost),
+        lambda cost: np.vectorize(lambda value: float(f"{value:.3g}"))(cost),
+        lambda cost: cost.astype(np.float16),
+    ],
+)
+def test_values_with_fewer_digits_are_known_by_the_rounding_that_made_them(written: Callable) -> None:
+    cost = np.random.default_rng(0).lognormal(5, 1, (4, 300))
+    found = rounding_of(cost, written(cost))
+    assert found is not None
+    assert (found(cost) == found(written(cost).astype(float))).mean() > 0.99
+
+
+def test_values_with_as_many_digits_need_no_rounding() -> None:
+    cost = np.random.default_rng(0).random((4, 300))
+    assert rounding_of(cost, cost[::-1]) is None
+    assert rounding_of(cost, cost.astype(np.float32)) is None
+    assert rounding_of(cost > 0.5, cost[::-1] > 0.5) is None
+
+
+def test_significant_digits() -> None:
+    assert significant_digits(np.array([0.0123421, -1234.5, 0.0, np.inf]), 4) == pytest.approx(
+        [0.01234, -1234, 0, np.inf]
+    )

@@ -52,6 +52,7 @@ def versions(path):
                 yield "\n".join([*lines[:number], changed, *lines[number + 1 :]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", JSON_TOOLS)
 def test_no_other_error_than_a_sentence(tool, tmp_path):
     folder = MAKERS[tool](tmp_path / "logs")

@@ -178,6 +178,7 @@ ANSWERS = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(ANSWERS, min_size=1, max_size=25))
 def test_every_answer_is_used_or_counted_as_the_worst_or_left_out_for_a_reason(answers):
@@ -215,3 +216,12 @@ def test_every_answer_is_used_or_counted_as_the_worst_or_left_out_for_a_reason(a
     assert runs.intake.worst == worst
     assert runs.intake.used == len(kept) - worst
     assert sum(runs.intake.left_out.values()) == len(answers) - len(kept)
+
+
+def test_a_file_that_scores_failed_calls_does_not_make_them_right(tmp_path):
+    frame = pd.DataFrame({"model": ["s", "s", "l", "l"], "example": [0, 1, 0, 1], "score": 1.0, "cost": 1.0})
+    frame.assign(failed=[True, False, False, False]).to_parquet(tmp_path / "runs.parquet")
+    assert rf.read_runs(tmp_path / "runs.parquet").value("score").ravel().tolist() == [0, 1, 1, 1]
+    assert rf.read_runs(tmp_path / "runs.parquet", worst=-1).value("score").min() == -1
+    frame.assign(failed=[True, False, False, False], score=5.0).to_parquet(tmp_path / "runs.parquet")
+    assert np.isnan(rf.read_runs(tmp_path / "runs.parquet").value("score")).sum() == 1

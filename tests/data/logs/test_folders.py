@@ -181,6 +181,32 @@ def test_what_an_evaluation_that_did_not_end_lacks_is_not_left_out(tmp_path):
     assert runs.intake.absent == 2
 
 
+@pytest.mark.parametrize("kind", ["inspect", "promptfoo"])
+def test_empty_and_cut_off_files_are_named(kind, tmp_path):
+    MAKERS[kind](tmp_path)
+    other = tmp_path / "other.json"
+    other.write_text('{"a manifest": []}')  # of something else, and whole
+    assert rf.read_runs(tmp_path).left_out == {}
+    for name, held in (("empty.json", ""), ("cut.json", '{"vers')):
+        (tmp_path / name).write_text(held)
+        with pytest.raises(rf.InvalidInputError, match=rf"{name}.* must be JSON; it is not, or the file was cut off"):
+            rf.read_runs(tmp_path)
+        with pytest.warns(rf.LeftOutWarning, match=f"a log was skipped: {name}: line 1: must be JSON"):
+            runs = rf.read_runs(tmp_path, skip_broken=True)
+        assert sorted(runs.names) == sorted(SCORES)
+        assert f"an unreadable file left out ({name}: line 1" in str(runs.intake)
+        (tmp_path / name).unlink()
+
+
+def test_a_log_without_answers_is_named(tmp_path):
+    MAKERS["inspect"](tmp_path)
+    (tmp_path / "begun.json").write_text(json.dumps(inspect_log("third", []) | {"status": "error"}))
+    with pytest.raises(rf.InvalidInputError, match=r"begun.json': a log must hold answers; it holds none"):
+        rf.read_runs(tmp_path)
+    with pytest.warns(rf.LeftOutWarning, match="begun.json: a log must hold answers"):
+        assert sorted(rf.read_runs(tmp_path, skip_broken=True).names) == ["large", "small"]
+
+
 def test_only_broken_logs(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.eval").write_bytes(b"no log")
@@ -266,7 +292,7 @@ def test_a_column_that_is_equal_for_all_models_is_a_column(tmp_path):
 
 @pytest.mark.parametrize("kind", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
 def test_a_small_log_that_unpacks_to_a_large_one_is_refused(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr("riskfront._data.logs.tools.zipped._MOST", 2**20)
+    monkeypatch.setattr("riskfront._data.logs.tools.json_files._MOST", 2**20)
     with zipfile.ZipFile(tmp_path / "bomb.eval", "w", kind) as archive:
         archive.writestr("header.json", json.dumps({"eval": {"model": "m"}}))
         archive.writestr("summaries.json", "[" + " " * 2**21 + "]")
@@ -287,7 +313,7 @@ def test_a_member_that_lies_about_its_size_is_refused(tmp_path):
 
 
 def test_samples_that_are_too_large_together_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("riskfront._data.logs.tools.zipped._MOST_IN_ALL", 2**12)
+    monkeypatch.setattr("riskfront._data.logs.tools.json_files._MOST_IN_ALL", 2**12)
     with zipfile.ZipFile(tmp_path / "a.eval", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", json.dumps({"eval": {"model": "m"}}))
         for number in range(100):

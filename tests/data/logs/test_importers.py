@@ -416,3 +416,15 @@ def test_results_of_mlflow_2(tmp_path):
     runs = rf.read_runs(tmp_path, "mlflow")
     assert runs.names == ["a", "b"]
     assert runs.value("score").tolist() == [[1, 0], [1, 0]]
+
+
+@pytest.mark.parametrize("folder", ["every_eval_ever", "every_eval_ever_020"])
+def test_samples_of_lm_eval_that_every_eval_ever_converted(folder):
+    """The same scores and prompts as in the logs that were converted, whose files have the same names."""
+    written = Path(__file__).parent / "written_by_tools"
+    ours = rf.read_runs(written / "lm_eval", score="tiny_arith=exact_match, tiny_choice=acc")
+    theirs = rf.read_runs(written / folder)
+    assert theirs.names == ["local/dummy"]
+    scores = [dict(zip(runs.examples["prompt"], runs.value("score")[0], strict=True)) for runs in (ours, theirs)]
+    assert scores[0] == scores[1]
+    assert len(scores[1]) == 11

@@ -198,3 +198,25 @@ def test_damaged_and_strange_files(tmp_path: Path) -> None:
         with pytest.raises(rf.RiskfrontError) as caught:
             read_table(tmp_path / name, PROBLEM)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("deep", ['{"a":' * 50_000 + "1" + "}" * 50_000, '{"a":' + "[" * 50_000 + "]" * 50_000 + "}"])
+@pytest.mark.parametrize("before", [0, 100_000])
+def test_json_lines_that_are_nested_thousands_deep(tmp_path, deep, before) -> None:
+    """Arrow's parser runs out of stack on them, and takes the process with it."""
+    plain = '{"setting": 1, "example": 2, "error": 0, "text": "{[{["}\n'
+    (tmp_path / "deep.jsonl").write_text(plain * before + deep + "\n")
+    with pytest.raises(rf.InvalidInputError, match=r"nested more than 500 deep; some in .*deep.jsonl"):
+        read_table(tmp_path / "deep.jsonl", rf.Problem(["error <= 0.1"], minimize="error"))
+
+
+def test_brackets_in_texts_are_no_nesting(tmp_path) -> None:
+    rows = [{"setting": s, "example": i, "error": 0, "text": '[{\\"' * 600} for s in (0, 1) for i in range(40)]
+    (tmp_path / "t.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    assert read_table(tmp_path / "t.jsonl", rf.Problem(["error <= 0.1"], minimize="error"))[0].n_examples == 40
+
+
+def test_names_of_columns_that_are_no_text(tmp_path) -> None:
+    (tmp_path / "t.jsonl").write_bytes(b'{"setting": 1, "example": 2, "err\xf2r": 0}\n')
+    with pytest.raises(rf.StoreError, match="cannot read"):
+        read_table(tmp_path / "t.jsonl", rf.Problem(["error <= 0.1"], minimize="error"))

@@ -106,6 +106,7 @@ def test_rows_that_a_filter_leaves_out_are_counted():
     assert (table.intake.read, table.intake.used) == (120, 80)
 
 
+@pytest.mark.slow
 def test_failures_that_are_missing_certify_nothing():
     """Every setting fails on a tenth of the examples, and one in ten of its failures is missing. The settings that happen to
     lack none were certified in .21 of draws, when the others were left out."""

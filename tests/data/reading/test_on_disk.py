@@ -107,6 +107,7 @@ def test_losses_that_are_declared_0_1_and_categories_that_no_example_has(tmp_pat
         read_table(written(data, tmp_path / "other"), PROBLEM, layout=LAYOUT, binary=["error"])
 
 
+@pytest.mark.slow
 def test_it_is_made_once_and_made_anew_when_a_file_changes(
     tmp_path: Path, monkeypatch: Any, small_memory: Path
 ) -> None:
@@ -179,6 +180,7 @@ def test_an_interrupt_inside_a_piece_leaves_nothing(tmp_path: Path, monkeypatch:
     assert [path for path in begun.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_resumed(tmp_path: Path) -> None:
     """A real process and a real signal, at some moment of the conversion."""
     folder = written(rows("example"), tmp_path / "rows")
@@ -248,7 +250,7 @@ def test_a_cluster_converts_the_same_table(tmp_path: Path, monkeypatch: Any) -> 
     here = in_memory(folder, monkeypatch)
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
         ) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),

@@ -86,3 +86,9 @@ def test_what_is_no_data(data: Any) -> None:
     for use in (rf.calibrate, rf.experiment.run, lambda d, p: rf.frontier(d, p, [0.1])):
         with pytest.raises(rf.InvalidInputError, match="a LossStore, a data frame, or the path of a file"):
             use(data, PROBLEM)
+
+
+def test_a_data_frame_with_two_columns_of_one_name_is_refused() -> None:
+    frame = pd.DataFrame([[0, 0, 1, 0.5, 0]], columns=["knob", "example", "error", "cost", "error"])
+    with pytest.raises(rf.InvalidInputError, match="'error' comes more than once in 'the data frame'"):
+        rf.calibrate(frame, rf.Problem("error <= 0.1", minimize="cost"))

@@ -14,8 +14,9 @@ import riskfront as rf
 from riskfront._data.stores import header
 from riskfront._data.stores.loss_store import LossStore
 from riskfront._data.stores.storage import Storage
-from riskfront._data.stores.task import Task, fingerprint_code, fingerprint_data
+from riskfront._data.stores.task import Task
 from riskfront._problems.spaces.space import config_id
+from riskfront._support.object_digest import fingerprint_code, fingerprint_data
 from riskfront.errors import InvalidInputError, StoreError
 
 zarr = pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
@@ -316,7 +317,7 @@ def _fingerprint(tmp_path: Path, name: str, source: str) -> str:
 def test_the_fingerprint_of_code_is_the_same_in_another_process(tmp_path: Path) -> None:
     here = _fingerprint(tmp_path, "one", _source("x"))
     here_first = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
-    run = f"{here_first}; import one; from riskfront._data.stores.task import fingerprint_code as f"
+    run = f"{here_first}; import one; from riskfront._support.object_digest import fingerprint_code as f"
     command = [sys.executable, "-c", f"{run}; print(f(one.losses))"]
     assert here == subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 

@@ -14,7 +14,7 @@ import pytest
 from riskfront._data.stores import row_batches
 from riskfront._data.stores import stored_rows as rows
 from riskfront._data.stores.loss_store import LossStore
-from riskfront._data.stores.remote_storage import RemoteStorage
+from riskfront._data.stores.open_storage import RemoteStorage
 from riskfront._data.stores.task import Task
 from riskfront.errors import StoreError
 

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront._data.stores.task import Task, fingerprint_code, fingerprint_data
+from riskfront._data.stores.task import Task
+from riskfront._support.object_digest import fingerprint_code, fingerprint_data
 from riskfront.errors import InvalidInputError, StoreError
 
 EXAMPLES = np.random.default_rng(0).random(600)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from riskfront.experiment._paper.descriptions import DROP, EXPERIMENTS
-from riskfront.experiment._paper.forms import ALPHAS, CALIBRATION
+from riskfront.experiment._paper.stored_tables import ALPHAS, CALIBRATION
 from tests.support.experiment_tables import simulated_table
 
 TABLE = simulated_table(20)

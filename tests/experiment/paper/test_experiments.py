@@ -8,12 +8,12 @@ import pytest
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError, StoreError
-from riskfront.experiment._paper import language_models, optimizers
+from riskfront.experiment._paper import optimizers, stored_tables
 from riskfront.experiment._paper.descriptions import EXPERIMENTS
 from riskfront.experiment._paper.run_experiment import KINDS, reproduce
 from tests.support.experiment_tables import simulated_table
 
-TEXTS = [name for name, experiment in EXPERIMENTS.items() if experiment.data[0] not in language_models.MAKERS]
+TEXTS = [name for name, experiment in EXPERIMENTS.items() if experiment.data[0] not in stored_tables.MAKERS]
 SMALL = 200_000  # bytes of a figure
 
 
@@ -44,9 +44,9 @@ def test_experiments_on_logs(name: str, tmp_path: Path, monkeypatch: pytest.Monk
     score = random.random((6, 300)) < np.linspace(0.9, 0.6, 6)[:, None]
     table = rf.LossTable([{"model": f"m{k}"} for k in range(6)], {"score": score})
     cost = np.repeat(np.linspace(1, 0.1, 6, dtype=np.float32)[:, None], 300, axis=1)
-    made = language_models.with_drops(table, "m0", EXPERIMENTS[name].minimize[0], cost)
+    made = stored_tables.with_drops(table, "m0", EXPERIMENTS[name].minimize[0], cost)
     assert (made.losses("score_drop")[3] == score[0].astype(int) - score[3]).all()
-    monkeypatch.setitem(language_models.MAKERS, name, lambda folder: made)
+    monkeypatch.setitem(stored_tables.MAKERS, name, lambda folder: made)
     found = reproduce(name, tmp_path, tmp_path / "out", trials=2)
     assert set(found["data"]) == {name}
     assert (tmp_path / "out" / f"{name}.{name}.png").is_file()

@@ -139,22 +139,6 @@ def test_nothing_selected_gives_one() -> None:
     assert unseen.tests[0].worst_mean(part, None).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("name", ["binomial", "hoeffding", "bentkus", "hoeffding-bentkus"])
-def test_upper_bounds_invert_the_test(name: str) -> None:
-    limit = rf.Limit("error", at_most=0.12, per="label", p_value=name)
-    found = evidence(limit)
-    levels = np.full(20, 0.07)
-    upper = found.tests[0].upper_bounds(TABLE, ALL, levels)
-    assert upper.shape == (20, 3)
-    for group, level in enumerate(TABLE.group("label").levels):
-        part = TABLE.subset(TABLE.group("label").codes == group)
-        for row in (0, 9, 19):
-            value = float(upper[row, group])
-            for shift, rejected in ((1e-7, True), (-1e-4, False)):
-                moved = rf.Limit("error", at_most=value + shift, p_value=name)
-                assert (evidence(moved, table=part).combined(ALL[row : row + 1])[0] <= 0.07) == rejected, level
-
-
 def test_at_least_is_at_most_of_the_complement() -> None:
     flipped = rf.LossTable(TABLE.configs, {"error": ~TABLE.losses("error"), "cost": TABLE.losses("cost")})
     for name in ("binomial", "hoeffding-bentkus", "betting"):

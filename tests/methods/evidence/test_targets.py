@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import riskfront as rf
-from riskfront._data.derived import gaps
-from riskfront._data.derived.cvar import worst_means
+from riskfront._data import derived_losses
+from riskfront._data.derived_losses import worst_means
 from riskfront.methods._evidence.limit_tests import Evidence
 
 ROWS = np.arange(12)
@@ -96,7 +96,7 @@ def test_a_weighted_mean() -> None:
 def test_a_gap_compares_every_two_groups_both_ways() -> None:
     (test,) = evidence("error gap between g <= 0.1").tests
     means = np.stack([ERROR[:, name == GROUP].mean(axis=1) for name in "abc"], axis=1)
-    expected = np.stack([means[:, a] - means[:, b] for a, b in gaps.pairs(3)], axis=1)
+    expected = np.stack([means[:, a] - means[:, b] for a, b in derived_losses.pairs(3)], axis=1)
     np.testing.assert_allclose(test.measured(TABLE, None), expected, atol=1e-12)
     assert test.groups(TABLE)[:2] == ["a minus b", "a minus c"]
 
@@ -104,7 +104,7 @@ def test_a_gap_compares_every_two_groups_both_ways() -> None:
 def test_pairs_use_every_example_of_both_groups_once() -> None:
     values = RNG.random((2, 10))
     one, other = np.arange(10) < 3, np.arange(10) >= 3
-    (difference, kept), (opposite, _) = gaps.paired(values, None, [one, other])
+    (difference, kept), (opposite, _) = derived_losses.paired(values, None, [one, other])
     assert kept is None
     np.testing.assert_allclose(difference, -opposite)
     batches = [(3, 5), (5, 7), (7, 10)]
@@ -116,7 +116,7 @@ def test_pairs_use_every_example_of_both_groups_once() -> None:
 def test_pairs_given_a_condition_of_the_setting() -> None:
     values, condition = RNG.random((2, 8)), np.array([[1, 0, 1, 1, 0, 1, 1, 1], [1, 1, 1, 0, 1, 0, 0, 0]], dtype=bool)
     one, other = np.arange(4), np.arange(4, 8)
-    difference, kept = gaps.paired(values, condition, [one, other])[0]
+    difference, kept = derived_losses.paired(values, condition, [one, other])[0]
     assert kept is not None
     assert kept.sum(axis=1).tolist() == [3, 1]
     assert difference[1, 0] == pytest.approx(values[1, :3].mean() - values[1, 4])

@@ -8,6 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from tests.support.simulation import Suite, one_by_one
 RIGHT = {"small": 0.5, "large": 0.7}
 LIMIT, N, FEATURES, FRESH = 0.05, 800, 120, 5000
 PROMPTS, LONG = 500, 60
-HAIR, LABELLED, REQUESTS = 1e-6, 300, 400
+HAIR, LABELLED, REQUESTS, COPIED = 1e-6, 300, 400, 150
 
 
 def learnt_from_noise(trial: int) -> bool:
@@ -63,7 +64,7 @@ def gain_of_noise(kind: type[rf.Cascade], seed: int) -> Callable[[int], bool]:
         runs = Runs(pd.DataFrame({"model": list(RIGHT)}), examples, {"score": score, **said, "exact_match": score})
         made = kind(runs, thresholds=6, seed=trial)
         problem = rf.Problem([f"score drop <= {LIMIT}"], minimize="cost", reference="large")
-        certificate = rf.calibrate(made.table(), problem, seed=trial)
+        certificate = rf.calibrate(made.table(), problem, method=made.method_for(problem), seed=trial)
         fresh = {"vector": list(rng.standard_normal((FRESH, LONG)))}
         new = {"logprob": rng.random(FRESH)}
         try:
@@ -143,7 +144,86 @@ def _policy() -> rf.Policy:
     return rf.Policy("cascade", ("small", "large"), (0.5,), "confidence", (0.5, 0.5), rf.calibrate(table, problem))
 
 
+def copied_under_other_names(trial: int) -> bool:
+    """Every prompt comes four times, under other names, with the same answers. The small model breaks the limit by a hair."""
+    rng = np.random.default_rng([66, trial])
+    score = np.stack([rng.random(COPIED) < RIGHT["large"] - LIMIT - HAIR, rng.random(COPIED) < RIGHT["large"]])
+    score = np.tile(score.astype(float), 4)
+    names = [f"{which} {k}" for which in range(4) for k in range(COPIED)]
+    examples = pd.DataFrame({"example": names, "prompt": [f"Is {trial} more than {k}?" for k in range(COPIED)] * 4})
+    examples["length"] = examples["prompt"].str.len()
+    cost = np.tile(np.array([[1.0], [10.0]]), (1, 4 * COPIED))
+    runs = Runs(pd.DataFrame({"model": list(RIGHT)}), examples, {"score": score, "cost": cost})
+    problem = rf.Problem([f"score drop <= {LIMIT}"], minimize="cost", reference="large")
+    try:
+        made = rf.Router(runs, confidence=rf.LearntConfidence(["length"]), thresholds=[2.0])
+        certificate = rf.calibrate(made.table(), problem, seed=trial)
+    except rf.InvalidInputError:
+        return False
+    return bool(certificate.certified["models"].eq("small").any())
+
+
+def answers_with_names_of_their_own(trial: int) -> bool:
+    """Every prompt is asked twelve times, under other names: answers differ, and hard prompts stay hard. The small model breaks
+    the limit by a hair."""
+    rng, prompts, times = np.random.default_rng([68, trial]), 60, 12
+    hard = np.tile(rng.random(prompts) < (1 - RIGHT["large"] + LIMIT + HAIR) / 0.95, times)
+    right = np.stack([np.where(hard, 0.05, 1.0), np.full(prompts * times, RIGHT["large"])])
+    score = (rng.random(right.shape) < right).astype(float)
+    names = [f"{which} {k}" for which in range(times) for k in range(prompts)]
+    examples = pd.DataFrame(
+        {"example": names, "prompt": [f"Is {trial} more than {k}?" for k in range(prompts)] * times}
+    )
+    examples["length"] = examples["prompt"].str.len()
+    cost = np.tile(np.array([[1.0], [10.0]]), (1, prompts * times))
+    runs = Runs(pd.DataFrame({"model": list(RIGHT)}), examples, {"score": score, "cost": cost})
+    problem = rf.Problem([f"score >= {RIGHT['large'] - LIMIT}"], minimize="cost")
+    try:
+        made = rf.Router(runs, confidence=rf.LearntConfidence(["length"]), thresholds=[2.0])
+        certificate = rf.calibrate(made.table(), problem, seed=trial)
+    except rf.InvalidInputError:
+        return False
+    return bool(certificate.certified["models"].eq("small").any())
+
+
+def other_questions(trial: int) -> bool:
+    """The ids of one log name other questions than those of the other. On easy prompts, of which the small model is sure, the
+    large one is far better, which answers to other questions do not show."""
+    rng, easy = np.random.default_rng([67, trial]), np.arange(2 * COPIED) % 2 == 0
+    right = {"small": np.where(easy, 0.7, 0.2), "large": np.where(easy, 0.95, 0.25)}
+    with tempfile.TemporaryDirectory() as folder:
+        for model, chance in right.items():
+            asked = rng.permutation(len(easy)) if model == "large" else np.arange(len(easy))
+            samples = [
+                {
+                    "id": f"q{k}",
+                    "epoch": 1,
+                    "input": f"Question {question}?",
+                    "target": "",
+                    "scores": {"match": {"value": "C" if rng.random() < chance[question] else "I"}},
+                    "output": {
+                        "choices": [{"logprobs": {"content": [{"logprob": -0.1 - 1.0 * (not easy[question])}]}}]
+                    },
+                    "model_usage": {model: {"total_cost": 1.0 if model == "small" else 10.0}},
+                }
+                for k, question in enumerate(asked)
+            ]
+            log = {"version": 2, "status": "success", "eval": {"task": "quiz", "model": model}, "samples": samples}
+            Path(folder, f"{model}.json").write_text(json.dumps(log))
+        try:
+            runs = rf.read_runs(folder, "inspect")
+        except rf.InvalidInputError:
+            return False
+    made = rf.Cascade(runs, confidence="logprob", thresholds=[-0.5])
+    problem = rf.Problem([f"score drop <= {LIMIT}"], minimize="cost", reference="large")
+    certificate = rf.calibrate(made.table(), problem, seed=trial)
+    return bool(certificate.certified["models"].isin(["small", "small > large"]).any())
+
+
 SUITES = [
+    Suite("router: a log copied under other names", one_by_one(copied_under_other_names), 40),
+    Suite("router: several answers to one prompt", one_by_one(answers_with_names_of_their_own), 200),
+    Suite("cascade: other questions under one id", one_by_one(other_questions), 20),
     Suite("cascade: few labels and a judge", one_by_one(judged), 160),
     Suite("check: a policy at work", one_by_one(at_work), 120),
     Suite("cascade: a confidence learnt from noise", one_by_one(learnt_from_noise), 200, needs="sklearn"),

@@ -4,6 +4,7 @@ ones, limits on more than a mean, and the two tests of the default method."""
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -128,6 +129,31 @@ def other_targets(trial: int, m: int = 120, n: int = 300) -> bool:
     return bool(rf.calibrate(rf.LossTable(settings(m), {**losses, "cost": free}, groups), problem, seed=trial))
 
 
+class _Exits:
+    """A trace of twelve exit thresholds: nothing is lost at 0, and at every other one a hair more than the limit allows."""
+
+    bounds = {"accuracy_drop": (-1.0, 1.0)}  # noqa: RUF012
+    groups: dict[str, Any] = {}  # noqa: RUF012
+
+    def __init__(self, trial: int) -> None:
+        self._rng, self.examples = np.random.default_rng([121, trial]), np.arange(300)
+        self._noise = self._rng.random(300)
+
+    def losses(self, config: dict[str, float], examples: Any) -> dict[str, Any]:
+        at, u = config["tau_layer"], self._rng.random(300)
+        drop = np.where(u < 0.15 + 1e-6, 1.0, np.where(u > 0.95, -1.0, 0.0))
+        return {"accuracy_drop": drop if at else np.zeros(300), "flops": 12 - at + self._noise}
+
+
+def exits_in_order(trial: int) -> bool:
+    """Any threshold but 0 is a false certificate."""
+    from riskfront.transformers._certifying import certify_in_order
+
+    problem = rf.Problem(["accuracy_drop <= 0.1"], minimize="flops", delta=DELTA)
+    found = certify_in_order(_Exits(trial), [{"tau_layer": float(k)} for k in range(12)], problem, trial)
+    return bool(found) and found.config["tau_layer"] > 0
+
+
 SUITES = [
     Suite("calibrate: seeds until one passes", one_by_one(seeds_until_one_passes), 300),
     Suite("calibrate: path and fallback test", one_by_one(path_and_fallback), 4000),
@@ -137,4 +163,5 @@ SUITES = [
     Suite("cascade: a sorted log", one_by_one(sorted_log), 300),
     Suite("check: old examples as new", one_by_one(old_as_new), 60),
     Suite("calibrate: ratio, gap, worst cases, weights", one_by_one(other_targets), 400),
+    Suite("accelerate: exits in a declared order", one_by_one(exits_in_order), 300, needs="torch"),
 ]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 
 import riskfront as rf
+from riskfront._calibration.frontier_plan import ValueGrid
 from tests.monte_carlo.suites.procedures import DELTA, HAIR, settings, table_of
 from tests.support.simulation import Suite, one_by_one, sharp_size
 
@@ -72,7 +75,41 @@ def chosen_after_looking(trial: int) -> bool:
     return bool(certificate.guaranteed and (_LOSS[row] > loss or _OTHER[row] > other))
 
 
+class _Traced:
+    """A trace of a model whose losses are known."""
+
+    bounds: ClassVar = {"drop": (-1.0, 1.0)}
+
+    def __init__(self, rng: np.random.Generator, risks: np.ndarray, n: int) -> None:
+        self.examples, self.groups = np.arange(n), {"label": np.arange(n) % 2}
+        self._lost, self._costs = (
+            _losses(rng, risks, n),
+            np.linspace(0.9, 0.1, len(risks))[:, None] + rng.random(n) / 1e3,
+        )
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def losses(self, config: dict[str, int], examples: np.ndarray) -> dict[str, np.ndarray]:
+        return {"loss": self._lost[config["a"], examples], "cost": self._costs[config["a"], examples]}
+
+
+def accelerated_model(trial: int) -> bool:
+    """The door of accelerate --decide: the same hard settings, behind a trace; a false statement is chosen if there is one."""
+    from riskfront.transformers._certifying import frontier_of  # loads torch
+
+    trace, configs = _Traced(np.random.default_rng([24, trial]), RISKS, _PATH_N), [{"a": k} for k in range(len(RISKS))]
+    grid = ValueGrid.of(PROBLEM, {"loss": list(LIMITS)})
+    found = frontier_of(trace, configs, grid, rf.ParetoTesting(opt_fraction=0.3, holm_share=0.0), trial, progress=False)
+    named = found.frame.dropna(subset="a")
+    false = named[RISKS[named["a"].astype(int)] > named["limit on loss"]]
+    if false.empty:
+        return False
+    return bool(found.choose({"loss": float(false["limit on loss"].iloc[0])}).guaranteed)
+
+
 SUITES = [
+    Suite("frontier: accelerated model", one_by_one(accelerated_model), 600),
     Suite("frontier: chosen after looking", one_by_one(chosen_after_looking), 240),
     Suite("frontier: paths together", one_by_one(paths_together), 2400),
     Suite("frontier: fallback test together", one_by_one(fallback_together), 2000),

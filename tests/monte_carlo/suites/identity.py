@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -141,6 +142,24 @@ def fit_copies(trial: int) -> bool:
     return _certified(model, X, np.zeros(len(X)))
 
 
+def fit_measured_again(trial: int) -> bool:
+    """Every example is measured twenty times: X is the same, y is as good as the same, and no row equals another."""
+    rng = np.random.default_rng([88, trial])
+    rows = rng.permutation(np.repeat(np.arange(60), 20))
+    X, y = rng.random((60, 2))[rows], rng.random(60)[rows] + 1e-7 * rng.random(1200)
+    model = rf.RiskControlledEstimator(
+        Fitted(),
+        configs=[{"s": s} for s in range(8)],
+        predict_with=lambda model, config, X: np.zeros(len(X)),
+        losses=lambda y, found, config: {"error": np.abs(y - found) < ALPHA + HAIR, "cost": np.ones(len(y))},
+        limits=PROBLEM.limits,
+        minimize="cost",
+        method=METHOD,
+        random_state=trial,
+    )
+    return _certified(model, X, y)
+
+
 def trained_on_copies(trial: int) -> bool:
     """Labels are coin flips, half of the rows come twice, and the user takes them for independent draws. A tree that has
     learnt some rows by heart must not be calibrated on their copies."""
@@ -166,10 +185,8 @@ _HARD, _EASY = 0.85, 0.05  # risks of frequent texts and of others
 
 def _two_sides(trial: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Which texts are frequent: of those to calibrate on, and of those without labels."""
-    from riskfront.transformers._data.fresh import fresh_texts
-    from riskfront.transformers._data.learnt import Learnt
+    from riskfront.transformers._data.known_texts import Learnt, fresh_texts, unlabelled_contents, unlabelled_texts
     from riskfront.transformers._data.texts import split_texts
-    from riskfront.transformers._data.unlabelled_texts import unlabelled_contents, unlabelled_texts
 
     rng = np.random.default_rng([84, trial, seed])
 
@@ -206,6 +223,82 @@ def unlabelled_repeats(trial: int) -> bool:
     return bool(rf.calibrate(labelled, problem, method=METHOD, seed=trial, unlabelled=unlabelled))
 
 
+_SETTINGS = [{"s": s} for s in range(12)]
+_WRITTEN: list[Callable[[np.ndarray], np.ndarray]] = [
+    lambda cost: cost,
+    lambda cost: cost.astype(np.float32),
+    lambda cost: np.round(cost, 2),
+    lambda cost: np.round(cost, 4),
+    lambda cost: np.array([float(f"{value:.3g}") for value in cost.ravel()]).reshape(cost.shape),
+]
+
+
+def _costs(rng: np.random.Generator, n: int, kind: int) -> np.ndarray:
+    """Latencies, bills by the token, scores and waiting times, at every setting."""
+    shape = (len(_SETTINGS), n)
+    return [
+        rng.lognormal(6, 0.6, shape),
+        1e-1 * np.rint(rng.lognormal(5, 0.8, n)) + 5e-1 * np.rint(rng.lognormal(4, 0.7, shape)),
+        rng.beta(5, 2, shape),
+        rng.gamma(2, 1, shape),
+    ][kind]
+
+
+def certify_on_planning_examples(trial: int, n: int = 200) -> bool:
+    """The examples of the plan come again in another order, their losses written with fewer digits. Every setting breaks the
+    limit by a hair. To refuse is right."""
+    rng, shape = np.random.default_rng([91, trial]), (len(_SETTINGS), n)
+    drawn = [rng.beta(1, 4, shape), rng.beta(0.5, 2, shape), 0.4 * rng.random(shape), rng.binomial(40, 0.2, shape) / 40]
+    error, cost = np.minimum(drawn[trial % 4] + HAIR, 1), _costs(rng, n, trial % 4)
+    plan = METHOD.plan(rf.LossTable(_SETTINGS, {"error": error, "cost": cost}), PROBLEM)
+    order, written = rng.permutation(n), _WRITTEN[2 + trial % 3]
+    losses = {"error": written(error[:, order]), "cost": written(cost[:, order])}
+    try:
+        return bool(rf.certify(plan, rf.LossTable(_SETTINGS, losses), PROBLEM))
+    except InvalidInputError:
+        return False
+
+
+def check_on_calibration_examples(trial: int, n: int = 600) -> bool:
+    """A setting that was picked because it looked good, checked on the examples it was picked by. To refuse is right."""
+    rng = np.random.default_rng([92, trial])
+    error, cost = rng.random((len(_SETTINGS), n)) < ALPHA + HAIR, _costs(rng, n, trial % 4)
+    picked = rf.calibrate(
+        rf.LossTable(_SETTINGS, {"error": error, "cost": cost}), PROBLEM, method="alpha-delta-constrained"
+    )
+    if not picked:
+        return False
+    order = rng.permutation(n)
+    losses = {"error": error[:, order], "cost": _WRITTEN[trial % 5](cost[:, order])}
+    try:
+        return rf.check(picked, rf.LossTable(_SETTINGS, losses)).says == "holds"
+    except InvalidInputError:
+        return False
+
+
+def honest_examples_refused(trial: int, n: int = 300) -> bool:
+    """Planning, testing and new examples drawn independently, of inputs of which there are few, many, or a few frequent ones.
+    To refuse them is a miss."""
+    rng = np.random.default_rng([93, trial])
+    inputs = [20, 300, 3000, 10**6][trial % 4]
+    frequent = 1 / (1 + np.arange(inputs)) if trial % 3 else np.ones(inputs)
+    cost_of, frequent = np.random.default_rng(94).random(inputs), frequent / frequent.sum()
+
+    def drawn(written: int) -> rf.LossTable:
+        seen = rng.choice(inputs, n, p=frequent)
+        cost = np.linspace(1, 0.5, len(_SETTINGS))[:, None] * cost_of[seen]
+        error = rng.random((len(_SETTINGS), n)) < 0.05
+        return rf.LossTable(_SETTINGS, {"error": error, "cost": _WRITTEN[written](cost)})
+
+    rounding = trial % 5
+    try:
+        found = rf.certify(METHOD.plan(drawn(0), PROBLEM), drawn(rounding), PROBLEM)
+        rf.check(found, drawn(rounding))
+    except InvalidInputError as error:
+        return "part in the plan" in str(error) or "needs new examples" in str(error)
+    return False
+
+
 def _certified(model: Any, X: np.ndarray, y: np.ndarray) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCertifiedWarning)
@@ -217,12 +310,16 @@ def _certified(model: Any, X: np.ndarray, y: np.ndarray) -> bool:
 
 SUITES = [
     Suite("calibrate: a resampled table", one_by_one(resampled_table), 300),
+    Suite("certify: planning examples with other digits", one_by_one(certify_on_planning_examples), 200),
+    Suite("check: calibration examples with other digits", one_by_one(check_on_calibration_examples), 200),
+    Suite("certify, check: honest examples are refused", one_by_one(honest_examples_refused), 200),
     Suite("sequential: daily copies", one_by_one(daily_copies), 200),
     Suite("calibrate: a table in many orders", one_by_one(many_orders), 400),
     Suite("tune: copies of examples", one_by_one(tune_copies), 200),
     Suite("evaluate: copies of examples", one_by_one(evaluate_copies), 200),
     Suite("tune: positions with sorted outcomes", one_by_one(sorted_positions), 300),
     Suite("estimator: copies of examples", one_by_one(fit_copies), 200),
+    Suite("estimator: examples measured again", one_by_one(fit_measured_again), 200),
     Suite("classifier: copies of training rows", one_by_one(trained_on_copies), 100),
     Suite("accelerate: frequent texts without labels", one_by_one(unlabelled_repeats), 120, needs="torch"),
 ]

@@ -129,7 +129,44 @@ def refused_calls(kind: type[rf.Cascade], seed: int, *, price: bool, sure: bool)
     return miss
 
 
+def easy_questions_alone(trial: int) -> bool:
+    """The small model was run on easy questions alone, all of which it gets right. Of hard ones it knows none and is as sure,
+    so that every cascade that begins with it breaks the limit."""
+    rng = np.random.default_rng([77, trial])
+    hard = rng.random(N) < 0.3
+    parts = []
+    for model, cost in zip(MODELS, (1.0, 10.0), strict=True):
+        columns = {"model": model, "example": np.arange(N), "score": 1.0, "cost": cost, "sure": rng.random(N)}
+        parts.append(pd.DataFrame(columns)[~hard if model == "small" else np.ones(N, dtype=bool)])
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pd.concat(parts).to_parquet(f"{folder}/runs.parquet")
+        made = rf.Cascade(rf.read_runs(f"{folder}/runs.parquet"), confidence="sure", thresholds=[0.3, 0.6])
+        certificate = rf.calibrate(made.table(), rf.Problem(["score >= 0.9"], minimize="cost"), seed=trial)
+    return bool(certificate.certified["models"].str.startswith("small").any())
+
+
+def scored_failures(trial: int) -> bool:
+    """A file says which calls failed, and scores most of them all the same, as the answers that a fallback gave."""
+    rng = np.random.default_rng([78, trial])
+    parts = []
+    for model, cost in zip(MODELS, (1.0, 10.0), strict=True):
+        failed = rng.random(N) < FAILS
+        score = ((rng.random(N) < RIGHT) | failed).astype(float)
+        score[np.flatnonzero(failed)[0]] = 0
+        columns = {"model": model, "example": np.arange(N), "score": score, "cost": cost, "failed": failed}
+        parts.append(pd.DataFrame({**columns, "sure": 1.0}))
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pd.concat(parts).to_parquet(f"{folder}/runs.parquet")
+        made = rf.Cascade(rf.read_runs(f"{folder}/runs.parquet"), confidence="sure", thresholds=[0.5])
+        certificate = rf.calibrate(made.table(), rf.Problem(["score >= 0.9"], minimize="cost"), seed=trial)
+    return bool(certificate.certified["models"].isin(MODELS).any())
+
+
 SUITES = [
+    Suite("cascade: failed calls with a score", one_by_one(scored_failures), 100),
+    Suite("cascade: a model ran on easy questions alone", one_by_one(easy_questions_alone), 100),
     Suite("logs: an epoch of Inspect that failed", one_by_one(inspect_epochs), 100),
     Suite("logs: the only call of an example failed", one_by_one(inspect_alone), 100),
     Suite("logs: a repeat of promptfoo that failed", one_by_one(promptfoo_repeats), 100),

@@ -246,7 +246,7 @@ SUITES = [
     Suite("calibrate: sequence of nulls", one_by_one(sequence_of_nulls), 1600),
     Suite("calibrate: default method", one_by_one(default_method), 800),
     Suite("calibrate: default method on names", one_by_one(names_only), 800),
-    Suite("calibrate: borders of chunks", one_by_one(borders), 400),
+    Suite("calibrate: borders of chunks", one_by_one(borders), 200),
     Suite("calibrate: ordered knob", one_by_one(ordered_knob), 2400),
     Suite("calibrate: ordered knob, bets", one_by_one(ordered_knob_bets), 2000),
     Suite("calibrate: bonferroni", one_by_one(bonferroni), 800),

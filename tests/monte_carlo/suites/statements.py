@@ -43,8 +43,31 @@ def _says(trial: int, risk: float) -> str:
     return rf.check(_certificate(), _one_setting(np.random.default_rng([53, trial]), risk, _N)).says
 
 
+@cache
+def _in_every_group() -> rf.Certificate:
+    return rf.calibrate(
+        _grouped(np.random.default_rng(54), (0.02, 0.02, 0.02)), rf.Problem("error <= 0.1 per g", minimize="cost")
+    )
+
+
+def _grouped(rng: np.random.Generator, risks: tuple[float, ...], n: int = 1200) -> rf.LossTable:
+    group = rng.integers(0, len(risks), n)
+    error = rng.random((1, n)) < np.array(risks)[group]
+    return rf.LossTable([{"m": "it"}], {"error": error, "cost": np.ones((1, n))}, groups={"g": group})
+
+
+def other_groups(trial: int) -> bool:
+    """The last certified group does not come at all, or one comes that was never certified and loses more: neither does the
+    check confirm the first, nor may the second break a limit."""
+    rng = np.random.default_rng([55, trial])
+    if trial % 2:
+        return rf.check(_in_every_group(), _grouped(rng, (0.02, 0.02))).says == HOLDS
+    return rf.check(_in_every_group(), _grouped(rng, (0.02, 0.02, 0.02, 0.5))).says == BROKEN
+
+
 SUITES = [
     Suite("frontier: five limits together", one_by_one(frontier), 600),
     Suite("check: broken by a hair", one_by_one(lambda trial: _says(trial, 0.1 + HAIR) == HOLDS), 600),
     Suite("check: kept by a hair", one_by_one(lambda trial: _says(trial, 0.1 - HAIR) == BROKEN), 600),
+    Suite("check: other groups than the certified ones", one_by_one(other_groups), 60),
 ]

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 import riskfront as rf
-from riskfront.methods._evidence.cvar_thresholds import with_thresholds
 from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.methods._evidence.ranges import with_thresholds
 from tests.support.simulation import Suite
 
 DELTA, HAIR = 0.1, 1e-6

@@ -16,7 +16,7 @@ import riskfront as rf
 from tests.support.simulation import Suite, one_by_one
 
 DELTA, HAIR, ALPHA = 0.1, 1e-6, 0.2
-AT_ONCE = 500
+BLOCK_SIZE = 500
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], tuple[Any, Any]]
 
@@ -66,8 +66,8 @@ def tested(draw: Draw, seed: int, **options: Any) -> Callable[[range], int]:
 
     def misses(numbers: range) -> int:
         return sum(
-            _passed(draw, [seed, start], min(AT_ONCE, numbers.stop - start), **options)
-            for start in range(numbers.start, numbers.stop, AT_ONCE)
+            _passed(draw, [seed, start], min(BLOCK_SIZE, numbers.stop - start), **options)
+            for start in range(numbers.start, numbers.stop, BLOCK_SIZE)
         )
 
     return misses
@@ -95,8 +95,8 @@ def _of_group(rng: np.random.Generator, group: Any, shape: tuple[int, int]) -> t
 def per_group(numbers: range, n: int = 240) -> int:
     """A limit in every group; the first is at the limit, the second far from it."""
     passed = 0
-    for start in range(numbers.start, numbers.stop, AT_ONCE):
-        m = min(AT_ONCE, numbers.stop - start)
+    for start in range(numbers.start, numbers.stop, BLOCK_SIZE):
+        m = min(BLOCK_SIZE, numbers.stop - start)
         rng = np.random.default_rng([46, start])
         here, there = rng.random(n) < 0.5, rng.random(4 * n) < 0.5
         (loss, proxy), (_, elsewhere) = _of_group(rng, here, (m, n)), _of_group(rng, there, (m, 4 * n))
@@ -132,9 +132,9 @@ def poor(numbers: range) -> int:
     """Proxies that say nothing, or next to nothing, and a signed loss; by turns."""
     kinds = ((_useless, ALPHA), (_constant, ALPHA), (_rare, ALPHA), (_signed, 0.05))
     passed = 0
-    for start in range(numbers.start, numbers.stop, AT_ONCE):
-        draw, at = kinds[start // AT_ONCE % len(kinds)]
-        passed += _passed(draw, [41, start], min(AT_ONCE, numbers.stop - start), at=at)
+    for start in range(numbers.start, numbers.stop, BLOCK_SIZE):
+        draw, at = kinds[start // BLOCK_SIZE % len(kinds)]
+        passed += _passed(draw, [41, start], min(BLOCK_SIZE, numbers.stop - start), at=at)
     return passed
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from riskfront._problems.spaces.grid import Grid
+from riskfront._problems.spaces.space import Grid
 from riskfront.errors import InvalidInputError
 from tests.support.tables import grid_configs
 

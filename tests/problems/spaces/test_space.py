@@ -144,6 +144,7 @@ def test_size_and_numbering():
         MIXED.at(0)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 1), min_size=4, max_size=4))
 def test_every_point_of_the_cube_is_a_setting_and_comes_back(u):
     config = MIXED.from_unit(u)

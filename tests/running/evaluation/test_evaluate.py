@@ -355,7 +355,7 @@ def test_a_worker_of_a_dask_cluster_dies(tmp_path: Path) -> None:
         return {"error": np.array(examples) < config["i"] / 60, "pid": np.full(len(examples), os.getpid())}
 
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
     )
     with cluster, distributed.Client(cluster) as client:
         victim = next(iter(client.run(os.getpid).values()))

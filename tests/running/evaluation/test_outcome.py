@@ -122,3 +122,19 @@ def test_sys_exit_is_a_failure_at_its_setting(n_jobs: int) -> None:
     with pytest.warns(UserWarning, match="failed at 1 of 4 settings"):
         table = evaluate(leaves, EXAMPLES, configs, n_jobs=n_jobs, on_error="skip")
     assert np.isnan(table.losses("error")).all(axis=1).tolist() == [False, False, True, False]
+
+
+def test_series_in_another_order_are_refused() -> None:
+    """Sorted, and neither sorted back nor told so: the loss of one example would stand with the group of another."""
+    examples = pd.DataFrame({"a": [3.0, 1.0, 2.0]}, index=[7, 8, 9])
+    found = outcome_of(lambda config, given: {"error": given.sort_values("a")["a"] > 1}, {}, examples)
+    assert isinstance(found, Failure)
+    assert "in the order of the examples" in found.reason
+    for losses in (
+        lambda config, given: {"error": given["a"] > 1},
+        lambda config, given: {"error": pd.Series(given["a"].to_numpy() > 1)},
+        lambda config, given: {"error": given.sort_values("a")["a"].reindex(given.index) > 1},
+    ):
+        kept = outcome_of(losses, {}, examples)
+        assert isinstance(kept, Evaluated)
+        assert kept.losses["error"].tolist() == [True, False, True]

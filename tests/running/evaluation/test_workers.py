@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from riskfront._running.evaluation.broadcast import SentCargo
+from riskfront._running.evaluation.broadcast import SentPayload
 from riskfront._running.evaluation.evaluate import evaluate
 from riskfront._running.evaluation.workers import Workers
 from riskfront.errors import EvaluationError, StoreError
@@ -74,7 +74,7 @@ def test_where_workers_do_nothing_at_all_no_setting_is_blamed(monkeypatch: pytes
         os._exit(9)
 
     monkeypatch.setattr(Workers, "_healthy", lambda self: False)
-    with pytest.raises(EvaluationError, match="look at the cluster; nothing says that the setting is to blame"):
+    with pytest.raises(EvaluationError, match="Whether the setting is to blame is not known"):
         evaluate(dies, EXAMPLES, CONFIGS[:1], n_jobs=2)
 
 
@@ -106,10 +106,10 @@ def test_a_temporary_folder_without_room(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("examples", [EXAMPLES, pd.DataFrame({"x": EXAMPLES}), list(EXAMPLES)])
-def test_cargo_for_a_cluster_can_be_sent_on(examples: Any) -> None:
+def test_payload_for_a_cluster_can_be_sent_on(examples: Any) -> None:
     import cloudpickle
 
-    broadcast = SentCargo.pack(len, examples)  # type: ignore[arg-type]
+    broadcast = SentPayload.pack(len, examples)  # type: ignore[arg-type]
     for _ in range(2):  # from one worker to the next
         arrays: list[Any] = []
         data = cloudpickle.dumps(broadcast, protocol=5, buffer_callback=arrays.append)
@@ -141,7 +141,7 @@ def test_workers_find_modules_where_the_process_finds_them(request: pytest.Fixtu
 def test_so_do_the_workers_of_a_dask_cluster(request: pytest.FixtureRequest) -> None:
     distributed = pytest.importorskip("distributed")
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
     )
     with cluster, distributed.Client(cluster) as client:
         client.run(os.getpid)

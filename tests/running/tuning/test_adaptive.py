@@ -100,6 +100,59 @@ def test_guided_search_races_too() -> None:
     assert found.evaluations["made"] == sum(n for _, n in CALLS) < 12 * N / 2
 
 
+def test_a_search_that_learns_runs_a_last_race() -> None:
+    """Its proposals run on a quarter of the planning examples; the best of all run on."""
+    n, asked = 2400, []
+
+    class Counting:
+        def ask(self, count: int) -> list[dict[str, int]]:
+            return [{"level": len(asked) % M, "twin": len(asked)}]
+
+        def tell(self, config: dict[str, int], values: dict[str, float]) -> None:
+            asked.append(config)
+
+    drawn = np.random.default_rng(4).random((M, n)) < RISK[:, None]
+    seen: dict[int, set[int]] = {}
+
+    def of_many(config: dict[str, int], examples: np.ndarray) -> dict[str, Any]:
+        row = config["level"]
+        seen.setdefault(config["twin"], set()).update(examples.tolist())
+        return {"error": drawn[row, examples], "cost": np.full(len(examples), 1 - row / M)}
+
+    space = rf.Space(level=rf.Int(0, M - 1), twin=rf.Int(0, 299))
+    problem = rf.Problem("error <= 0.15", minimize="cost")
+    found = rf.tune(
+        of_many, np.arange(n), space, problem, search=Counting(), budget=2 * M, progress=False, adaptive=True
+    )
+    assert found
+    assert len(asked) == 2 * M
+    explored = found.explored["examples"]
+    assert (explored == found.n_opt).sum() <= 9
+    assert (explored > found.n_opt // 4).sum() <= 18
+    searched = set.union(*(seen[twin] for twin in set(seen) - set(found.tested["twin"])))
+    assert len(searched) <= found.n_opt  # what was not tested never met a testing example
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+@pytest.mark.parametrize("search", ["grid", "guided"])
+def test_worst_cases(search: str, adaptive: bool, tmp_path: Path) -> None:
+    """The threshold is chosen on planning examples, and no search needs it."""
+    seconds = np.clip(np.random.default_rng(6).exponential(60, (M, N)) * (0.3 + RISK[:, None]), 0, 1000)
+
+    def slow(config: dict[str, int], examples: np.ndarray) -> dict[str, Any]:
+        return {"seconds": seconds[config["level"], examples], "cost": np.full(len(examples), 1 - config["level"] / M)}
+
+    space = SPACE if search == "grid" else rf.Space(level=rf.Int(0, M - 1), twin=rf.Int(0, 299))
+    problem = rf.Problem("worst 20 % of seconds <= 120", minimize="cost")
+    options: dict[str, Any] = {"bounds": {"seconds": (0, 1000)}, "budget": 12, "progress": False, "adaptive": adaptive}
+    found = rf.tune(slow, np.arange(N), space, problem, search=search, store=tmp_path / "run", **options)
+    assert found
+    assert list(found.thresholds) != []
+    assert rf.verify(found, tmp_path / "run") == []
+    with pytest.raises(InvalidInputError, match="strictly between its bounds"):
+        rf.tune(slow, np.arange(N), space, rf.Problem("worst 20 % of seconds <= 2000", minimize="cost"), **options)
+
+
 def test_failures_are_the_worst() -> None:
     def failing(config: dict[str, int], examples: np.ndarray) -> dict[str, Any]:
         if (examples % 4 == 0).any():

@@ -11,22 +11,26 @@ from typing import Any
 
 import pandas as pd
 
-from riskfront._calibration.certificates.frames_in_json import from_columns, to_columns
-from riskfront._calibration.certificates.mixture import mixture_weights
-from riskfront._calibration.certificates.schema import SCHEMA_VERSION, check_schema
+from riskfront._calibration.certificates.choice import mixture_weights
 from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet, delta_of_all
 from riskfront._calibration.certificates.verdict import certified_sentences, no_confidence, picked_sentences
 from riskfront._data.intake import Intake
 from riskfront._problems.problem import Problem
-from riskfront._support.checked_json import DamagedError, parse_json, with_digest, without_digest
+from riskfront._support.checked_json import parse_json, reading, with_digest, without_digest
 from riskfront._support.files import write_text
-from riskfront._support.values import plain
+from riskfront._support.values import from_columns, plain, to_columns
 from riskfront._support.version import __version__
-from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
+from riskfront.errors import InvalidInputError, NotCertifiedError
 
 #: methods that must never be shown as guaranteed, whatever a file says
 NEVER_GUARANTEED = ("alpha-constrained", "alpha-delta-constrained")
 _FLAGS = ["certified", "chosen"]
+
+
+def chosen_configs(path: pd.DataFrame, setting_columns: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The chosen settings of a testing path, best first."""
+    ranked = path[path["chosen"] > 0].sort_values("chosen")[list(setting_columns.values())]
+    return [dict(zip(setting_columns, map(plain, row.values()), strict=True)) for row in ranked.to_dict("records")]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,8 +153,7 @@ class Certificate:
         if not self:
             reason = self.diagnosis["message"] if self.diagnosis else "No setting was certified."
             raise NotCertifiedError(f"there is no certified setting to use. {reason}")
-        rows = self.chosen[list(self.setting_columns.values())].to_dict("records")
-        return [dict(zip(self.setting_columns, map(plain, row.values()), strict=True)) for row in rows]
+        return chosen_configs(self.path, self.setting_columns)
 
     @property
     def searched(self) -> list[dict[str, Any]] | None:
@@ -333,23 +336,28 @@ class Certificate:
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, check_digest: bool = True) -> Certificate:
         """Read from JSON; an error if it is not what was written. ``verify`` needs no digest: it recomputes everything."""
-        try:
+        with reading("certificate", path):
             data = parse_json(Path(path).read_bytes())
-        except OSError as error:
-            raise StoreError(f"cannot read the certificate '{path}': {error.strerror}.") from error
-        except ValueError:
-            raise InvalidInputError(f"the certificate '{path}' must be JSON; it is not, or it was cut off.") from None
-        try:
             found = cls.from_dict(data)  # first: what contradicts itself is named
             if check_digest:
                 without_digest(data, required=False)
             return found
-        except InvalidInputError:
-            raise
-        except DamagedError as error:
-            raise InvalidInputError(
-                f"the certificate '{path}' must be as it was saved; {error}. It was changed or damaged: restore it from a "
-                "copy, or make it again."
-            ) from None
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-            raise InvalidInputError(f"the certificate '{path}' is incomplete or malformed: {error}.") from None
+
+
+SCHEMA, SCHEMA_VERSION = "riskfront.certificate", 3
+_OBJECTS = ("diagnosis", "source", "unlabelled", "frontier", "evaluations")  # or null
+
+
+def check_schema(data: Mapping[str, Any]) -> None:
+    """An error if this is no certificate, or one that this version does not read."""
+    if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+        raise InvalidInputError(f"a certificate must be a JSON object with schema '{SCHEMA}'; this is not one.")
+    version = data.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise InvalidInputError(
+            f"this version reads certificates of schema version {SCHEMA_VERSION}; got {version!r}. Make it anew from its data, "
+            "or use the version of riskfront that wrote it."
+        )
+    for name in _OBJECTS:
+        if not isinstance(data.get(name), Mapping | None):
+            raise InvalidInputError(f"the {name} of a certificate must be an object or null; got {data[name]!r}.")

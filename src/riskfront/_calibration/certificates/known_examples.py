@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.uses_of_test_set import DataDigests
 from riskfront._data.contents import loss_fingerprints, order_free_digests
+from riskfront._data.identity.fingerprints import significant_digits
 from riskfront._data.identity.shared import fingerprint_sample, sample_with_counts, seen_before, seen_before_by_counts
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
@@ -23,17 +25,21 @@ def data_digests(table: LossTable, problem: Problem, exact: str) -> DataDigests:
     """Digests by which a process knows again what it asked before."""
     limited = {loss for limit in problem.limits for loss in limit.term.losses} & set(table.loss_names)
     others = set(table.loss_names) - limited
-    return DataDigests(exact, tuple(order_free_digests(table, limited)), tuple(order_free_digests(table, others)))
+    # the examples themselves, where they are known: another model on the same rows asks the same examples again
+    known_by = () if table.examples_digest is None else (table.examples_digest,)
+    return DataDigests(
+        exact, (*known_by, *order_free_digests(table, limited)), tuple(order_free_digests(table, others))
+    )
 
 
-def example_fingerprints(certificate: Certificate, table: LossTable) -> dict[str, Any]:
-    """For each chosen setting a few contents of the examples: what it lost in limits and objectives."""
-    if not certificate:
+def example_fingerprints(problem: Problem, configs: Sequence[Mapping[str, Any]], table: LossTable) -> dict[str, Any]:
+    """For each chosen setting a few fingerprints of the examples: what it lost in limits and objectives."""
+    if not configs:
         return {}
     columns = {str(name): table.configs[name].to_numpy() for name in table.config_names}
-    wanted = certificate.configs[:_SETTINGS]
+    wanted = configs[:_SETTINGS]
     rows = [int(np.argmax(np.all([columns[name] == config[name] for name in config], axis=0))) for config in wanted]
-    return fingerprints_of(table, certificate.problem, certificate.configs, rows)
+    return fingerprints_of(table, problem, configs, rows)
 
 
 def fingerprints_of(
@@ -54,11 +60,11 @@ def known_examples(certificate: Certificate, table: LossTable, row: int) -> int:
     at = np.array([row])
     if known := seen_before(one, loss_fingerprints(table, at, losses)):
         return known
-    by_digits = (
-        seen_before_by_counts(sample, loss_fingerprints(table, at, losses, digits=int(digits)))
-        for digits, sample in one.get("digits", {}).items()  # certificates of before have none
-    )
-    return next((known for known in by_digits if known), 0)
+    for digits, sample in one.get("digits", {}).items():  # certificates of before have none
+        rounding = dict.fromkeys(losses, partial(significant_digits, digits=int(digits)))
+        if known := seen_before_by_counts(sample, loss_fingerprints(table, at, losses, rounding=rounding)):
+            return known
+    return 0
 
 
 def _samples(table: LossTable, row: int, losses: Sequence[str]) -> dict[str, Any] | None:
@@ -67,7 +73,10 @@ def _samples(table: LossTable, row: int, losses: Sequence[str]) -> dict[str, Any
     exact = fingerprint_sample(loss_fingerprints(table, at, losses))
     if exact is None:
         return None
-    by_digits = {str(n): sample_with_counts(loss_fingerprints(table, at, losses, digits=n)) for n in _DIGITS}
+    by_digits = {}
+    for digits in _DIGITS:
+        rounding = dict.fromkeys(losses, partial(significant_digits, digits=digits))
+        by_digits[str(digits)] = sample_with_counts(loss_fingerprints(table, at, losses, rounding=rounding))
     return {**exact, "digits": by_digits}
 
 

@@ -16,7 +16,8 @@ _DOUBT = 1e-4  # a declared audit is doubted wrongly with this probability, ever
 
 class Accounts:
     """left_out: limit -> missing outcomes that were left out as declared. uncovered: group name -> group that was not there at
-    calibration -> its outcomes. audits: limit -> outcomes with a label, and all of them."""
+    calibration, or NO_GROUP for outcomes without one -> its outcomes. audits: limit -> outcomes with a label, and all of them.
+    """
 
     def __init__(self, limits: Sequence[WatchedLimit]) -> None:
         names = [str(watched.limit) for watched in limits]
@@ -27,7 +28,7 @@ class Accounts:
     def count(self, watched: WatchedLimit, counted: Counted) -> None:
         name = str(watched.limit)
         self.left_out[name] += counted.left_out
-        self.audits[name][0] += int(counted.audited.sum())
+        self.audits[name][0] += int(counted.audited.sum()) + counted.left_out  # what is left out was audited, too
         self.audits[name][1] += counted.due
 
     def count_uncovered(self, per: str, group: str, outcomes: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from riskfront._support.arrays import FloatArray, IntArray
 from riskfront.statistics import _change_detection as detection
-from riskfront.statistics._conformal_martingale import bin_edges, conformal_p_values
+from riskfront.statistics._change_detection import bin_edges, conformal_p_values
 
 FIRST = 500  # scores that fix the bins
 _SHARES = np.array([0.1, 0.3, 0.6, 0.9])  # of the largest fair stake on a p-value, upwards and downwards
@@ -33,7 +33,7 @@ class InputChange:
         self._key = 0
         self._edges: FloatArray = np.zeros(0)
         self._counts: IntArray = np.zeros(0, dtype=np.int64)
-        self._sums = detection.Sums(np.full((2, len(_SHARES)), detection.AT_ONCE), 0.0, 0.0, 1 / 3)
+        self._sums = detection.Sums(np.full((2, len(_SHARES)), detection.INITIAL_WEIGHT), 0.0, 0.0, 1 / 3)
         self.scores = 0
         self.evidence = 1.0
         self.row: int | None = None

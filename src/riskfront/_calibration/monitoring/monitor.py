@@ -14,17 +14,14 @@ import pandas as pd
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.monitoring import words
 from riskfront._calibration.monitoring.accounts import Accounts
-from riskfront._calibration.monitoring.certified import chosen_limits, notes_on
 from riskfront._calibration.monitoring.detector import Detector
 from riskfront._calibration.monitoring.input_change import InputChange
-from riskfront._calibration.monitoring.outcome_columns import Columns, label
-from riskfront._calibration.monitoring.promise import Promise, check_delta
-from riskfront._calibration.monitoring.rules import Rules
-from riskfront._calibration.monitoring.state_files import write_durably
-from riskfront._calibration.monitoring.watched_limit import WatchedLimit, by_group
+from riskfront._calibration.monitoring.outcome_files import write_durably
+from riskfront._calibration.monitoring.promise import Promise, Rules, check_delta, chosen_limits, notes_on
+from riskfront._calibration.monitoring.watched_limit import Columns, WatchedLimit, by_group, label
 from riskfront._problems.problem import Problem
-from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
-from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
+from riskfront._support.checked_json import from_bytes, reading, to_bytes
+from riskfront.errors import InvalidInputError, NotCertifiedError
 
 SCHEMA_VERSION = 1
 _POINTS, _FEWEST = 1024, 16  # stretches of the record of the evidence, shared by all that is watched
@@ -62,10 +59,12 @@ class Monitor:
         promise: "no-false-alarm" or "run-length".
         run_length: outcomes until a false alarm, on average, for the second promise.
         missing: what an outcome counts as that should have a label and has none: "worst" (the default), or "leave-out", which
-            needs that labels go missing whatever their value.
+            needs that labels go missing whatever their value. An outcome whose group is missing may belong to any: as "worst"
+            it counts in every group of the limit if its loss is above the limit, and in none if not.
         audit: the probability with which an outcome gets a label at random; outcomes without one then do not count, except
-            through the proxy of a limit that names one. A number for all limited losses, or column -> number, such as
-            ``{"score of full": 0.05}`` for a reference that is run on a sample only.
+            through the proxy of a limit that names one. A number for all limited losses, which one audit labels together, or
+            column -> number, each with an audit of its own, such as ``{"score of full": 0.05}`` for a reference that is run on
+            a sample only.
         audit_column: instead, a column with each outcome's own probability of the audit, 0 where it was not audited.
         least_audit: the smallest probability in it.
         limits: which limits to watch, as texts or Limits; all of them by default.
@@ -139,7 +138,7 @@ class Monitor:
         """Before the first outcome."""
         self.problem, self.rules, self.promise = problem, rules, promise
         self._bounds, self._groups = bounds, groups
-        self._limits = [WatchedLimit(limit, bounds, rules) for limit in problem.limits]
+        self._limits = [WatchedLimit(limit, bounds, rules, groups.get(str(limit.per), ())) for limit in problem.limits]
         places = [(w, g) for w in self._limits for g in ([None] if w.limit.per is None else groups[w.limit.per])]
         self.watches = [Watch(watched, group, self._detector(watched, len(places))) for watched, group in places]
         self.outcomes = 0
@@ -166,6 +165,11 @@ class Monitor:
         optional = [self.time, None if self.input_change is None else self.input_change.column]
         return list(dict.fromkeys([*names, *(name for name in optional if name is not None)]))
 
+    @property
+    def group_columns(self) -> list[str]:
+        """The columns that hold names of groups."""
+        return list(dict.fromkeys(w.limit.per for w in self._limits if w.limit.per is not None))
+
     def update(self, outcomes: Mapping[str, Any] | pd.DataFrame) -> bool:
         """Take outcomes in, in the order in which they became known, one or many at a time; returns whether there is an alarm.
 
@@ -185,15 +189,19 @@ class Monitor:
         times = None if self.time is None else columns.texts(self.time)
         scores = None if self.input_change is None else columns.numbers(self.input_change.column)
         first, detectors = self.outcomes, {(id(watch.limit), watch.group): watch.detector for watch in self.watches}
+        uncovered: dict[tuple[str, str], int] = {}  # an outcome is one, however many limits speak of its group
         for watched, counted in zip(self._limits, read, strict=True):
             self.accounts.count(watched, counted)
-            for group, part in by_group(counted).items():
+            for group, part in by_group(counted, watched.groups).items():
                 detector = detectors.get((id(watched), group))
                 if detector is None:
-                    self.accounts.count_uncovered(str(watched.limit.per), str(group), len(part.rows))
+                    place = str(watched.limit.per), str(group)
+                    uncovered[place] = max(uncovered.get(place, 0), len(part.rows))
                 else:
                     when = None if times is None else [times[place] for place in part.rows]
                     detector.add(part, part.rows + first, when)
+        for (per, name), outcomes_of in uncovered.items():
+            self.accounts.count_uncovered(per, name, outcomes_of)
         if self.input_change is not None and scores is not None:
             self.input_change.add(scores, np.arange(first, first + columns.number))
         self.outcomes += columns.number
@@ -298,14 +306,5 @@ class Monitor:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Monitor:
         """Read from JSON, to go on where it was saved."""
-        try:
-            data = from_bytes(Path(path).read_bytes())
-            return cls.from_dict(data)
-        except OSError as error:
-            raise StoreError(f"cannot read the monitor '{path}': {error.strerror}.") from error
-        except DamagedError as error:
-            raise InvalidInputError(f"the monitor '{path}' must be as it was saved; {error}.") from None
-        except InvalidInputError:
-            raise
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-            raise InvalidInputError(f"the monitor '{path}' is incomplete or malformed: {error}.") from None
+        with reading("monitor", path):
+            return cls.from_dict(from_bytes(Path(path).read_bytes()))

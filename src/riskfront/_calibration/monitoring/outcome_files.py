@@ -6,7 +6,10 @@ import csv
 import hashlib
 import io
 import json
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,11 +17,13 @@ from typing import Any, BinaryIO
 import numpy as np
 import pandas as pd
 
+from riskfront._support.files import check_writable, sync_file, sync_folder
 from riskfront.errors import InvalidInputError, StoreError
 
 CHUNK = 4_000_000  # bytes that are read at a time
 _KNOWN = 4096  # bytes at the beginning and before the end by which a file is recognised
 _TELLING = 1024  # shorter beginnings may be equal by chance
+_NO_NUMBER = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "null", "None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +64,17 @@ class OutcomeFile:
     Args:
         position: where the last run ended; from the beginning by default.
         others: where reading of other files ended, so that the same outcomes under another name are refused.
+        names: columns that hold names, as of groups: they are read as they are written, "NA" and "01" too.
     """
 
-    def __init__(self, path: Path, position: Position | None = None, others: Sequence[Position] = ()) -> None:
-        self.path, self.position = path, position or Position()
+    def __init__(
+        self,
+        path: Path,
+        position: Position | None = None,
+        others: Sequence[Position] = (),
+        names: Sequence[str] = (),
+    ) -> None:
+        self.path, self.position, self._names = path, position or Position(), tuple(names)
         with self._opened() as file:
             self._check(file)
             if position is None:
@@ -112,7 +124,9 @@ class OutcomeFile:
                 part = data if open_line else data[:taken]
                 if not part:
                     return
-                columns, header, rows = parsed(self._after_open_line(part), self.position.header, self._format)
+                columns, header, rows = parsed(
+                    self._after_open_line(part), self.position.header, self._format, self._names
+                )
                 offset = self.position.offset + len(part)
                 self.position = Position(
                     offset,
@@ -136,10 +150,10 @@ class OutcomeFile:
 
 
 class OutcomeStream:
-    """Outcomes from standard input; they are all new, since nothing can be read twice."""
+    """Outcomes from standard input; they are all new, since nothing can be read twice. ``names`` as of an ``OutcomeFile``."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self._rest, self._format = stream, b"", ""
+    def __init__(self, stream: BinaryIO, names: Sequence[str] = ()) -> None:
+        self._stream, self._rest, self._format, self._names = stream, b"", "", tuple(names)
         self.position = Position()
 
     def read(self) -> Iterator[tuple[dict[str, Any], Position]]:
@@ -154,7 +168,7 @@ class OutcomeStream:
             part, self._rest = data[:taken], data[taken:]
             if not part.strip():
                 continue
-            columns, header, rows = parsed(part, self.position.header, self._format)
+            columns, header, rows = parsed(part, self.position.header, self._format, self._names)
             offset = self.position.offset + len(part)
             self.position = replace(self.position, offset=offset, header=header, rows=self.position.rows + rows)
             yield columns, self.position
@@ -170,16 +184,20 @@ def _lines_of(data: bytes, kind: str) -> int:
     return int(ends[-1]) + 1 if len(ends) else 0
 
 
-def parsed(data: bytes, header: tuple[str, ...], kind: str) -> tuple[dict[str, Any], tuple[str, ...], int]:
-    """Columns by name, the header, and how many rows there are."""
+def parsed(
+    data: bytes, header: tuple[str, ...], kind: str, names: Sequence[str] = ()
+) -> tuple[dict[str, Any], tuple[str, ...], int]:
+    """Columns by name, the header, and how many rows there are. In the columns ``names`` cells stay as they are written."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"outcomes must be UTF-8 text; they are not ({error.reason}).") from None
-    return _from_json(text, header) if kind == "json" else _from_csv(text, header, kind)
+    return _from_json(text, header) if kind == "json" else _from_csv(text, header, kind, names)
 
 
-def _from_csv(text: str, header: tuple[str, ...], separator: str) -> tuple[dict[str, Any], tuple[str, ...], int]:
+def _from_csv(
+    text: str, header: tuple[str, ...], separator: str, names: Sequence[str]
+) -> tuple[dict[str, Any], tuple[str, ...], int]:
     if not header:
         first = io.StringIO(text, newline="")
         header = tuple(name.strip() for name in next(csv.reader(first, delimiter=separator), []))
@@ -194,6 +212,9 @@ def _from_csv(text: str, header: tuple[str, ...], separator: str) -> tuple[dict[
             sep=separator,
             header=None,
             names=list(header),
+            dtype=dict.fromkeys((name for name in names if name in header), str),
+            keep_default_na=False,
+            na_values={name: _NO_NUMBER for name in header if name not in names},
             index_col=False,
             on_bad_lines="error",
             skip_blank_lines=len(header) > 1,  # the empty line of a single column is a missing outcome
@@ -220,7 +241,10 @@ def _from_json(text: str, header: tuple[str, ...]) -> tuple[dict[str, Any], tupl
             )
         records.append(record)
     names = tuple(dict.fromkeys([*header, *(str(name) for record in records for name in record)]))
-    columns = {name: np.array([record.get(name) for record in records], dtype=object) for name in names}
+    # one cell a line whatever it holds: np.array would make a matrix of lists that are equally long
+    columns = {
+        name: np.fromiter((record.get(name) for record in records), dtype=object, count=len(records)) for name in names
+    }
     return columns, names, len(records)
 
 
@@ -233,3 +257,45 @@ def _tail(file: BinaryIO, offset: int) -> str:
     start = max(0, offset - _KNOWN)
     file.seek(start)
     return hashlib.sha256(file.read(offset - start)).hexdigest()
+
+
+if sys.platform != "win32":  # there, two processes with one state are not kept apart
+    import fcntl
+
+
+def write_durably(path: str | os.PathLike[str], content: bytes) -> None:
+    """Replace a file; after a crash at any moment it holds the old content or the new one.
+
+    The temporary file always has the same name, so that none is left behind by a process that was killed again and again.
+    """
+    target = Path(os.path.realpath(path))
+    check_writable(target)
+    temporary = target.with_name(f".{target.name}.new")
+    try:
+        temporary.write_bytes(content)
+        sync_file(temporary)
+        os.replace(temporary, target)
+        sync_folder(target.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StoreError(f"cannot write '{target}': {error.strerror or error}.") from error
+
+
+@contextmanager
+def only_one(path: Path) -> Iterator[None]:
+    """Hold the lock of a state file, which the system takes back when its process dies; an error if another one holds it."""
+    if sys.platform == "win32":
+        yield
+        return
+    try:
+        lock = path.with_name(f".{path.name}.lock").open("w")
+    except OSError as error:
+        raise StoreError(f"cannot lock the state '{path}': {error.strerror}.") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StoreError(
+                f"one process at a time may use a state; another one is using '{path}'. Give each its own state."
+            ) from None
+        yield

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from riskfront._calibration.monitoring.outcome_columns import NO_GROUP, Columns
-from riskfront._calibration.monitoring.rules import Rules
+from riskfront._calibration.monitoring.promise import Rules
 from riskfront._problems.limits import Limit
 from riskfront._support.arrays import BoolArray, FloatArray, IntArray
+from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 from riskfront.methods._evidence.ranges import tested_range
 
@@ -29,7 +31,9 @@ class Counted:
         proxies: (n,) in [0, 1], nan where unknown; None where no proxy helps.
         groups: (n,), places among ``names``; None for a limit on all outcomes.
         missing: (n,), which counted as the worst.
-        left_out: how many should have a label, have none and do not count.
+        everywhere: (n,), which have no group and count in every group, as the worst that is possible: a loss within the limit
+            may belong to another group, and a loss above it to this one.
+        left_out: how many should have a label or a group, have none and do not count.
         due: how many there were before an audit chose some.
     """
 
@@ -42,6 +46,7 @@ class Counted:
     groups: IntArray | None
     names: list[str]
     missing: BoolArray
+    everywhere: BoolArray
     left_out: int
     due: int
 
@@ -53,9 +58,11 @@ class WatchedLimit:
     the outcomes it speaks of.
     """
 
-    def __init__(self, limit: Limit, bounds: Mapping[str, Sequence[float]], rules: Rules) -> None:
+    def __init__(
+        self, limit: Limit, bounds: Mapping[str, Sequence[float]], rules: Rules, groups: Collection[str] = ()
+    ) -> None:
         _refuse(limit)
-        self.limit = limit
+        self.limit, self.groups = limit, groups
         plain = replace(limit, weights=None, largest_weight=None, padded=False, proxy_weight=None)
         self._bounds = {name: (float(pair[0]), float(pair[1])) for name, pair in bounds.items()}
         self._rules = rules
@@ -66,7 +73,8 @@ class WatchedLimit:
         self._upper = limit.at_least is None
         self.alpha = ((at - self.low) if self._upper else (self.high - at)) / (self.high - self.low)
         rates = [rate for name in self.losses if (rate := self._rate(name)) is not None]
-        self.rate = float(np.prod(rates)) if rates else 1.0
+        # one number is one audit, which labels all losses of an outcome; columns with their own numbers have their own audits
+        self.rate = float(np.prod(rates) if isinstance(rules.audit, Mapping) else min(rates)) if rates else 1.0
         self.by_proxy = limit.proxy is not None and bool(rates) and limit.drop_from is None
 
     @property
@@ -105,8 +113,10 @@ class WatchedLimit:
         given, unknown = self._condition(columns)
         missing = np.any([np.isnan(found) for found in values.values()], axis=0) | unknown
         here = given & (audited | self._shown_by_proxy(columns, audited, unknown))
+        codes, names = (None, []) if self.limit.per is None else columns.labels(self.limit.per, self.groups)
+        groupless = self._groupless(codes, names, columns.number)
         if self._rules.missing == "leave-out":
-            left_out = here & audited & missing
+            left_out = here & audited & (missing | groupless)
             here &= ~left_out
         else:
             left_out = np.zeros(columns.number, dtype=bool)
@@ -115,7 +125,6 @@ class WatchedLimit:
         measured = np.where(missing, self._worst()[:, None], measured)
         q = self._probabilities(columns)
         rows = np.flatnonzero(here)
-        codes, names = (None, []) if self.limit.per is None else columns.labels(self.limit.per)
         labelled = audited[rows]
         return Counted(
             rows,
@@ -127,9 +136,16 @@ class WatchedLimit:
             None if codes is None else codes[rows],
             names,
             missing[rows] & labelled,
+            (groupless & (losses > self.alpha))[rows] & labelled,
             int(left_out.sum()),
             columns.number,
         )
+
+    def _groupless(self, codes: IntArray | None, names: Sequence[str], n: int) -> BoolArray:
+        """(n,): outcomes whose group nobody knows, unless a group of this name was certified."""
+        if codes is None or NO_GROUP in self.groups:
+            return np.zeros(n, dtype=bool)
+        return np.asarray(codes == names.index(NO_GROUP))
 
     def _measure(self, values: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Losses on the scale from 0 to 1, and numerators and denominators; nan where anything is missing."""
@@ -201,7 +217,7 @@ class WatchedLimit:
         if not self.by_proxy:
             return np.zeros(columns.number, dtype=bool)
         if self.limit.per is not None:
-            codes, names = columns.labels(self.limit.per)
+            codes, names = columns.labels(self.limit.per, self.groups)
             unknown = unknown | (codes == names.index(NO_GROUP))
         if (unknown & ~audited).any():
             raise InvalidInputError(
@@ -241,29 +257,119 @@ def part_of(counted: Counted, places: IntArray) -> Counted:
         audited=counted.audited[places],
         q=counted.q[places],
         missing=counted.missing[places],
+        everywhere=counted.everywhere[places],
         proxies=None if counted.proxies is None else counted.proxies[places],
         groups=None,
     )
 
 
-def by_group(counted: Counted) -> dict[str | None, Counted]:
-    """Group -> its outcomes in their order; all of them under None where the limit is on all."""
+def by_group(counted: Counted, certified: Collection[str] = ()) -> dict[str | None, Counted]:
+    """Group -> its outcomes in their order; all of them under None where the limit is on all.
+
+    What counts everywhere is among the outcomes of every certified group.
+    """
     if counted.groups is None:
         return {None: counted}
     order = np.argsort(counted.groups, kind="stable")
     ends = np.searchsorted(counted.groups[order], np.arange(len(counted.names) + 1))
     places = {name: order[ends[i] : ends[i + 1]] for i, name in enumerate(counted.names)}
+    everywhere = np.flatnonzero(counted.everywhere)
+    if len(everywhere):
+        none = np.zeros(0, dtype=np.int64)
+        places |= {name: np.union1d(places.get(name, none), everywhere) for name in certified}
     return {name: part_of(counted, here) for name, here in places.items() if len(here)}
 
 
 def _refuse(limit: Limit) -> None:
     if limit.worst is not None:
         raise InvalidInputError(
-            f"'{limit}' cannot be watched: it was certified by a condition that is stricter than the limit, so that evidence "
-            "against the condition is none against the limit. Watch a quantile instead, or compare batches with check."
+            f"'{limit}' cannot be watched: it was certified by testing a stricter condition, and outcomes that break this "
+            "condition may still keep the limit. Watch a quantile instead, or compare batches with check."
         )
     if limit.gap_per is not None:
         raise InvalidInputError(
             f"'{limit}' cannot be watched: it compares groups in pairs, which outcomes that come one by one do not form. "
             "Watch a limit per group instead, or compare batches with check."
         )
+
+
+def _certified_name(value: Any, certified: Collection[str]) -> str:
+    """The name of a group, as it was certified where it can be read so."""
+    name = label(value)
+    if name in certified or name == NO_GROUP:
+        return name
+    number = _number(value) if isinstance(value, str) and name.lower() not in _TRUTH else np.nan
+    others = (
+        [label(number)] if np.isfinite(number) else [name.lower(), name.capitalize()] if name.lower() in _TRUTH else []
+    )
+    return next((other for other in others if other in certified), name)
+
+
+NO_GROUP = "(missing)"
+_TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+
+
+class Columns:
+    """Equally long columns by name, of a mapping or a data frame."""
+
+    def __init__(self, given: Any) -> None:
+        if not hasattr(given, "keys") or not hasattr(given, "__getitem__"):
+            raise InvalidInputError(
+                "outcomes must be columns by name, such as {'error': [0, 1, 0]}, or a data frame; got "
+                f"{type(given).__name__}."
+            )
+        self._columns: Mapping[str, Any] = {str(name): given[name] for name in given.keys()}  # noqa: SIM118
+        lengths = {name: np.size(values) for name, values in self._columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise InvalidInputError(f"columns of outcomes must be equally long; got {lengths}.")
+        self.number = next(iter(lengths.values()), 0)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._columns
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._columns)
+
+    def numbers(self, name: str) -> FloatArray:
+        """(n,): nan where there is no number."""
+        values = self._columns[name]
+        if isinstance(values, np.ma.MaskedArray):
+            return np.ma.filled(values.astype(np.float64), np.nan).reshape(-1)
+        found = np.asarray(values).reshape(-1)
+        if found.dtype.kind in "bifu":
+            return found.astype(np.float64)
+        return np.array([_number(value) for value in found], dtype=np.float64)
+
+    def labels(self, name: str, certified: Collection[str] = ()) -> tuple[IntArray, list[str]]:
+        """The place of each value among the names of groups, (n,), and the names: the same for 1, 1.0, "1" and numpy's 1.
+
+        A file may write the name of a group in another way than the one that was certified: "01" is group 1 unless there is a
+        group "01".
+        """
+        codes, values = pd.factorize(np.asarray(self._columns[name]).reshape(-1))
+        places: dict[str, int] = {}
+        named = [places.setdefault(_certified_name(value, certified), len(places)) for value in values]
+        none = places.setdefault(NO_GROUP, len(places))  # code -1: no value
+        return np.array([*named, none], dtype=np.int64)[codes], list(places)
+
+    def texts(self, name: str) -> list[str]:
+        return [str(plain(value)) for value in np.asarray(self._columns[name]).reshape(-1)]
+
+
+def label(value: Any) -> str:
+    """The name of a group."""
+    value = plain(value)
+    if value is None or value != value or value == "":  # nan is not itself
+        return NO_GROUP
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _number(value: Any) -> float:
+    """nan for what is none: an outcome that cannot be read is missing."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return _TRUTH.get(str(value).strip().lower(), np.nan)

@@ -1,9 +1,12 @@
-"""What a monitor says, in sentences."""
+"""What a monitor found: in sentences, and in the Prometheus text format."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from riskfront._calibration.monitoring.watched_limit import NO_GROUP
 
 if TYPE_CHECKING:
     from riskfront._calibration.monitoring.detector import Detector
@@ -82,9 +85,15 @@ def cautions(monitor: Monitor) -> list[str]:
                 "would have lost no more than the others."
             )
     for name, groups in monitor.accounts.uncovered.items():
-        total = sum(groups.values())
+        if groups.get(NO_GROUP):
+            found.append(
+                f"{groups[NO_GROUP]:,} outcomes have no '{name}' and may belong to any: those whose loss is above the limit "
+                "counted in every group."
+            )
+        others = {group: count for group, count in groups.items() if group != NO_GROUP}
+        total = sum(others.values())
         if total:
-            named = listed([f"'{group}' ({count:,})" for group, count in list(groups.items())[:5]])
+            named = listed([f"'{group}' ({count:,})" for group, count in list(others.items())[:5]])
             found.append(
                 f"{total:,} outcomes belong to groups of '{name}' that were not there at calibration: {named}. No limit was "
                 "certified for them and none is watched."
@@ -126,3 +135,57 @@ def row(watch: Watch) -> dict[str, Any]:
         "change_at": None if change is None else change.row + 1,
         "risk_since": None if change is None else change.risk,
     }
+
+
+_OF_WATCH: list[tuple[str, str, str, Callable[[Watch], float | None]]] = [
+    ("alarm", "gauge", "1 once a limit was found to be broken", lambda w: float(w.detector.alarm is not None)),
+    ("limit", "gauge", "The number that the risk must keep", lambda w: w.limit.limit.compared_with),
+    ("risk", "gauge", "Risk over all outcomes", lambda w: w.detector.risk),
+    (
+        "risk_since_change",
+        "gauge",
+        "Risk since the estimated change",
+        lambda w: None if w.detector.change is None else w.detector.change.risk,
+    ),
+    ("evidence", "gauge", "Evidence that the limit is broken", lambda w: w.detector.evidence),
+    ("threshold", "gauge", "Evidence at which the alarm is raised", lambda w: w.detector.threshold),
+    ("counted_total", "counter", "Outcomes with a label that counted", lambda w: float(w.detector.outcomes)),
+    ("missing_total", "counter", "Outcomes that counted as the worst", lambda w: float(w.detector.missing)),
+]
+
+
+def prometheus(monitor: Monitor) -> str:
+    """The metrics, as text."""
+    lines: list[str] = []
+    for name, kind, about, value in _OF_WATCH:
+        lines += _head(name, kind, about)
+        for watch in monitor.watches:
+            found = value(watch)
+            if found is not None:
+                labels = {"limit": str(watch.limit.limit), "group": watch.group or ""}
+                lines.append(_line(name, labels, found))
+    lines += _head("outcomes_total", "counter", "Outcomes that were given")
+    lines.append(_line("outcomes_total", {}, monitor.outcomes))
+    lines += _head(
+        "uncovered_total", "counter", "Outcomes without a group, or of groups that were not there at calibration"
+    )
+    lines += [
+        _line("uncovered_total", {"per": name}, sum(g.values())) for name, g in monitor.accounts.uncovered.items()
+    ]
+    lines += _head("input_warning", "gauge", "1 once scores were seen to change: a warning, no broken limit")
+    lines.append(_line("input_warning", {}, float(monitor.warning)))
+    return "\n".join(lines) + "\n"
+
+
+def _head(name: str, kind: str, about: str) -> list[str]:
+    return [f"# HELP riskfront_monitor_{name} {about}.", f"# TYPE riskfront_monitor_{name} {kind}"]
+
+
+def _line(name: str, labels: dict[str, str], value: float) -> str:
+    inner = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    shown = repr(float(value)) if math.isfinite(value) else "+Inf" if value > 0 else "NaN"
+    return f"riskfront_monitor_{name}{{{inner}}} {shown}" if inner else f"riskfront_monitor_{name} {shown}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

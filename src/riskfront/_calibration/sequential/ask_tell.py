@@ -14,27 +14,34 @@ import pandas as pd
 
 from riskfront._calibration.calibrate import setting_columns
 from riskfront._calibration.certificates.certificate import Certificate
-from riskfront._calibration.certificates.measured_columns import COLUMNS
+from riskfront._calibration.measured import COLUMNS
 from riskfront._calibration.sequential.certificates import sequential_certificate
 from riskfront._calibration.sequential.course import Testing, check_adaptive, raced, references
-from riskfront._calibration.sequential.new_examples import check_ranges, coded, name_of, new_examples, rows_of
-from riskfront._calibration.sequential.outcomes import race_edges, test_edges
 from riskfront._calibration.sequential.racing import Race
-from riskfront._calibration.sequential.run_json import from_content, to_content
-from riskfront._calibration.sequential.told import PartOfTold, Told
+from riskfront._calibration.sequential.taken_in import (
+    check_outcomes,
+    coded,
+    from_content,
+    name_of,
+    new_examples,
+    rows_of,
+    to_content,
+)
+from riskfront._calibration.sequential.told import PartOfTold, Told, race_edges, test_edges
 from riskfront._data.columns import declared_bounds
 from riskfront._data.configs import as_settings
 from riskfront._data.groups import Groups, all_groups
 from riskfront._data.identity.fingerprints import ExampleFingerprints
+from riskfront._data.problem_fit import check_complete, complete_losses
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront._problems.spaces.space import Config, config_id
 from riskfront._support.arrays import Array, IntArray
-from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
+from riskfront._support.checked_json import from_bytes, reading, to_bytes
 from riskfront._support.files import written_whole
 from riskfront._support.values import plain, whole_number
 from riskfront._support.version import __version__
-from riskfront.errors import InvalidInputError, StoreError
+from riskfront.errors import InvalidInputError
 from riskfront.methods import Method
 from riskfront.methods._plan import parameters
 from riskfront.methods._registry import make_method
@@ -137,6 +144,7 @@ class Sequential:
         self._row = {config_id(config): at for at, config in enumerate(configs)}
         self._needed = references(configs, problem)
         self._bounded = {loss for limit in problem.limits for loss in limit.bounded}
+        self._complete = complete_losses(problem)
         self._losses = list(problem.losses)
         self._full: bool | None = None
         self._log: list[tuple[int, int]] = []  # settings and examples, in the order in which they were told
@@ -220,6 +228,8 @@ class Sequential:
             number = None if value is None else float(value)
             if number is not None and not math.isfinite(number):
                 number = None
+            if number is None and name in self._complete:
+                check_complete(self._complete[name], name)
             low, high = self._bounds.get(name, (0.0, 1.0))
             if number is not None and name in self._bounded and not low <= number <= high:
                 raise InvalidInputError(
@@ -253,7 +263,7 @@ class Sequential:
             return 0
         new = new[np.random.default_rng(np.random.SeedSequence().entropy).permutation(len(new))]
         part = table.select(rows).subset(new)
-        check_ranges(self, part)
+        check_outcomes(self, part)
         groups = coded(self, part)
         losses: dict[str, Array] = {name: part.outcomes(name, np.arange(part.n_configs)) for name in part.loss_names}
         for place, example in enumerate(new.tolist()):
@@ -371,6 +381,7 @@ class Sequential:
             diagnosis={"message": message},
             loss_bounds={name: self._bounds.get(name, (0.0, 1.0)) for name in sorted(self._limited())},
             evaluations=dict(evaluations),
+            intake=self._told.account(self.problem),
         )
 
     def __repr__(self) -> str:
@@ -400,16 +411,8 @@ class Sequential:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Sequential:
         """Read from JSON, to go on where it was saved."""
-        try:
+        with reading("run", path):
             return cls.from_dict(from_bytes(Path(path).read_bytes()))
-        except OSError as error:
-            raise StoreError(f"cannot read the run '{path}': {error.strerror}.") from error
-        except DamagedError as error:
-            raise InvalidInputError(f"the run '{path}' must be as it was saved; {error}.") from None
-        except InvalidInputError:
-            raise
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-            raise InvalidInputError(f"the run '{path}' is incomplete or malformed: {error}.") from None
 
 
 def _number_of(examples: Any) -> int:

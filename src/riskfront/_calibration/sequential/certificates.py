@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from riskfront._calibration.calibrate import path_frame, setting_columns
-from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._calibration.certificates.certificate import Certificate, chosen_configs
 from riskfront._calibration.certificates.known_examples import example_fingerprints
 from riskfront._calibration.decision import Decision
 from riskfront._calibration.measured import covered_groups, measured_values
 from riskfront._calibration.sequential.course import Testing
-from riskfront._calibration.sequential.outcomes import Outcomes
 from riskfront._calibration.sequential.path_test import SettingTest
+from riskfront._calibration.sequential.told import Outcomes
 from riskfront._data.intake import Intake
-from riskfront._data.missing_outcomes import account
+from riskfront._data.problem_fit import account
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront._support.array_digest import fingerprint
 from riskfront._support.arrays import FloatArray, IntArray
 from riskfront._support.version import __version__
 from riskfront.methods import Method
-from riskfront.methods._evidence.cvar_thresholds import with_thresholds
 from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.methods._evidence.ranges import with_thresholds
 from riskfront.methods._plan import parameters
 from riskfront.statistics import _fronts as fronts
 
 #: columns that only paths of sequential tests have
 EXAMPLES = "examples"
+_NOT_NEEDED = "no test has needed them"
 
 
 def sequential_certificate(
@@ -62,8 +62,14 @@ def sequential_certificate(
         if rank:
             measured.append(one.measured(rank))
     path = pd.concat(frames, ignore_index=True) if frames else _no_path(testing, columns)
+    tried = {
+        level: sorted(row for row, reached in levels.items() if reached == level) for level in set(levels.values())
+    }
+    planned = [opt.table(rows, slice(0, level)) for level, rows in sorted(tried.items())]
+    digests = {"opt": [table.sha256 for table in planned], "test": [one.table.sha256 for one in seen]}
+    configs = chosen_configs(path, columns)
     empty = _empty_evidence(testing)
-    made = Certificate(
+    return Certificate(
         problem=problem,
         method=method.name,
         parameters={**parameters(method), **({"holm_share": 0.0} if "holm_share" in parameters(method) else {})},
@@ -71,7 +77,7 @@ def sequential_certificate(
         n_opt=int(opt.edges[-1]),
         n_test=int(test.edges[-1]),
         seed=None,
-        data_sha256="",
+        data_sha256=fingerprint(digests, {}),
         version=__version__,
         setting_columns=columns,
         path=path,
@@ -92,19 +98,9 @@ def sequential_certificate(
             if before.threshold is None and now.threshold is not None
         },
         evaluations=dict(evaluations),
+        intake=_account(problem, planned, seen, test, needed, int(evaluations["made"])),
+        example_fingerprints=example_fingerprints(problem, configs, seen[chosen[0]].table) if chosen else {},
     )
-    tried = {
-        level: sorted(row for row, reached in levels.items() if reached == level) for level in set(levels.values())
-    }
-    planned = [opt.table(rows, slice(0, level)) for level, rows in sorted(tried.items())]
-    digests = {"opt": [table.sha256 for table in planned], "test": [one.table.sha256 for one in seen]}
-    intake = Intake.whole(0)
-    for table in planned:
-        intake = intake + account(table, problem)
-    for one in seen:
-        intake = intake + account(one.table, problem, np.array([0]))
-    known_by = example_fingerprints(made, seen[chosen[0]].table) if chosen else {}
-    return replace(made, data_sha256=fingerprint(digests, {}), intake=intake, example_fingerprints=known_by)
 
 
 class _Seen:
@@ -138,6 +134,28 @@ class _Seen:
         """As everywhere, with the p-values of the e-processes."""
         frame = measured_values(self.evidence, self.decision(rank))
         return frame.assign(chosen=rank, p_value=self.test.p_values, test="betting")
+
+
+def _account(
+    problem: Problem,
+    planned: Sequence[LossTable],
+    seen: Sequence[_Seen],
+    test: Outcomes,
+    needed: Sequence[int],
+    made: int,
+) -> Intake:
+    """What became of every outcome that was made: planned on, tested on (as a setting or a reference of drops), or neither."""
+    tables = {one.test.row: one.table for one in seen}
+    if seen:
+        end = max(one.test.chunks for one in seen)
+        tables |= {row: test.table([row], slice(0, end)) for row in needed}
+    intake = Intake.whole(0)
+    for table in planned:
+        intake = intake + account(table, problem)
+    for table in tables.values():
+        intake = intake + account(table, problem, np.array([0]))
+    rest = made - intake.read
+    return intake + Intake.whole(rest).without(_NOT_NEEDED, rest) if rest > 0 else intake
 
 
 def _chosen(seen: Sequence[_Seen]) -> list[int]:

@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from riskfront._calibration.sequential.outcomes import Outcomes
 from riskfront._calibration.sequential.path_test import PathTest
-from riskfront._calibration.sequential.racing import Race, anchors
-from riskfront._calibration.sequential.standing import Standing, standing
+from riskfront._calibration.sequential.racing import Race, Standing, anchors, standing
+from riskfront._calibration.sequential.told import Outcomes
 from riskfront._data.configs import as_settings
-from riskfront._data.references import find_reference
+from riskfront._data.derived_losses import find_reference
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront._support.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.methods import Method, Plan
-from riskfront.methods._evidence.cvar_thresholds import with_thresholds
+from riskfront.methods._evidence.ranges import with_thresholds
 from riskfront.methods._plan import make_plan
 
 _SPARES = 2  # safe settings beside the path, in case its first one is given up
@@ -31,12 +30,12 @@ def check_adaptive(problem: Problem, method: Method) -> None:
     for limit in problem.limits:
         if limit.p_value not in ("auto", "betting"):
             raise InvalidInputError(
-                f"tests that may be looked at at any time must bet; '{limit}' asks for p_value='{limit.p_value}'. Leave it out."
+                f"sequential tests use p_value 'betting'; '{limit}' asks for p_value='{limit.p_value}'. Leave it out."
             )
         if limit.proxy is not None:
             raise InvalidInputError(
-                f"a limit with a proxy is tested with unlabelled examples on a whole table; '{limit}' names one. Leave it "
-                "out, or use calibrate(..., unlabelled=)."
+                "a proxy needs unlabelled examples, which sequential tests and tune do not take; "
+                f"'{limit}' names one. Leave it out (the limit stays the same), or use calibrate(..., unlabelled=)."
             )
     if method.opt_fraction == 0:
         raise InvalidInputError(
@@ -47,9 +46,9 @@ def check_adaptive(problem: Problem, method: Method) -> None:
 
 def references(configs: Sequence[Mapping[str, Any]], problem: Problem) -> list[int]:
     """The settings that drops are measured from: they are needed on every example."""
-    frame = as_settings(configs)
     named = dict.fromkeys(limit.drop_from for limit in problem.limits if limit.drop_from is not None)
-    return [find_reference(frame, name) for name in named]
+    frame = as_settings(configs) if named else None
+    return [find_reference(frame, name) for name in named] if frame is not None else []
 
 
 class Testing:
@@ -120,6 +119,9 @@ def raced(
     rows: Sequence[int],
     rivals: Sequence[int] = (),
     prices: FloatArray | None = None,
+    start: int = 0,
+    stop: int | None = None,
 ) -> Race:
     """A race of these settings."""
-    return Race(opt, problem, n_test, rows, rivals, references(configs, problem) if configs else (), prices)
+    always = references(configs, problem) if configs else ()
+    return Race(opt, problem, n_test, rows, rivals, always, prices, start, stop)

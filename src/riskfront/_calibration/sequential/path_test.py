@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from riskfront._calibration.sequential.outcomes import Outcomes
-from riskfront._calibration.sequential.standing import Standing
+from riskfront._calibration.sequential.racing import Standing
+from riskfront._calibration.sequential.told import Outcomes
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront._support.arrays import BoolArray, FloatArray
@@ -51,11 +51,6 @@ class SettingTest:
     start: int = 0
     chunks: int = 0  # where it has come to: the next one to bet on
     given_up: bool = False
-
-    @property
-    def capital_left(self) -> float:
-        """min(1, W) of the bet that has lost most."""
-        return float(np.exp(np.where(self.sure, 0.0, np.minimum(self.bets.log_wealth, 0.0)).min()))
 
     @property
     def passed(self) -> bool:
@@ -173,7 +168,7 @@ class PathTest:
 
     def _give_up(self, test: SettingTest) -> None:
         test.given_up = True
-        self.capital *= test.capital_left
+        self.capital *= float(np.exp(np.where(test.sure, 0.0, np.minimum(test.bets.log_wealth, 0.0)).min()))
         self._start = max(self._start, test.chunks)
 
     def _bet(self, test: SettingTest) -> bool:
@@ -186,7 +181,7 @@ class PathTest:
         if not all(self._outcomes.known(row, test.chunks) for row in rows):
             return False
         table = self._outcomes.table(rows, slice(test.chunks, test.chunks + 1))
-        test.bets.add(*_laid_out(Evidence(self._problem, table).tests, table))
+        test.bets.add(*_test_inputs(Evidence(self._problem, table).tests, table))
         test.chunks += 1
         if not test.passed and not self._open_ended:
             hopeless = test.bets.hopeless(_HOPELESS) & ~test.sure & (test.bets.seen >= _FEWEST)
@@ -203,7 +198,7 @@ class PathTest:
         return SettingTest(row, bets, planned.sure[at], planned.by_limit, self._start, self._start)
 
 
-def _laid_out(tests: Sequence[LimitTest], table: LossTable) -> tuple[FloatArray, BoolArray]:
+def _test_inputs(tests: Sequence[LimitTest], table: LossTable) -> tuple[FloatArray, BoolArray]:
     """(bets, longest) losses of the first setting of a table, a row for each limit and group, and which of them count."""
     found = [
         (losses[0], np.ones(losses.shape[1], dtype=bool) if kept is None else np.broadcast_to(kept, losses.shape)[0])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from riskfront._data.groups import Groups
+from riskfront._data.intake import Intake
+from riskfront._data.problem_fit import limited_losses
 from riskfront._data.table import LossTable
+from riskfront._problems.problem import Problem
 from riskfront._problems.spaces.space import Config
 from riskfront._support.arrays import Array, BoolArray, FloatArray, IntArray
 
@@ -70,6 +73,12 @@ class Told:
             before_codes = self.groups[name].codes if name in self.groups else np.zeros(0, dtype=np.int64)
             self.groups[name] = Groups(of.levels, np.concatenate([before_codes, of.codes]))
 
+    def account(self, problem: Problem) -> Intake:
+        """The account of everything that was told."""
+        limited = [self.missing[name] for name in limited_losses(problem) if name in self.missing]
+        told = int(self.known.sum())
+        return Intake.whole(told).with_worst(int(np.logical_or.reduce(limited).sum()) if limited else 0)
+
     def part(self, edges: IntArray) -> PartOfTold:
         return PartOfTold(self, edges)
 
@@ -110,3 +119,58 @@ class PartOfTold:
             losses[name] = np.ma.MaskedArray(part, gaps) if gaps.any() else part
         groups = {name: Groups(of.levels, of.codes[start:stop]) for name, of in self.told.groups.items()}
         return LossTable([self.told.configs[row] for row in rows], losses, groups, self.told.bounds)
+
+
+_FIRST_RACE = 20  # examples on which every setting is tried
+_LEVELS = 5  # that a race has where there are examples enough, each with twice the examples of the one before
+_FEWEST_SEARCHED = 100  # examples by which a search learns
+_GROWTH = 1.2  # of the chunks of testing examples
+
+
+class Outcomes(Protocol):
+    """Outcomes of settings, by row, on chunks of examples."""
+
+    @property
+    def edges(self) -> IntArray:
+        """(chunks + 1,): chunk k holds the examples from edges[k] to edges[k + 1]."""
+
+    @property
+    def n_settings(self) -> int: ...
+
+    def known(self, row: int, chunk: int) -> bool:
+        """Whether every outcome of a setting on a chunk is known."""
+
+    def table(self, rows: Sequence[int], chunks: slice) -> LossTable:
+        """The losses of these settings on these chunks."""
+
+
+def race_edges(n: int) -> IntArray:
+    """Borders of the levels of a race on n planning examples: each level has twice the examples of the one before."""
+    edges = [n]
+    while len(edges) < _LEVELS and edges[-1] // 2 >= _FIRST_RACE:
+        edges.append(edges[-1] // 2)
+    return np.array([0, *edges[::-1]], dtype=np.int64)
+
+
+def search_level(n: int) -> int:
+    """The level up to which a race of n planning examples runs while a search still learns: that of a quarter of them, or all
+    where a quarter is few. Most proposals are then known well enough to search by, and only the best of all run further."""
+    edges = race_edges(n)
+    level = len(edges) - 3
+    return level if level > 0 and edges[level] >= _FEWEST_SEARCHED else len(edges) - 1
+
+
+def test_edges(n: int) -> IntArray:
+    """Borders of the chunks after which a test of n examples is looked at."""
+    edges, size = [0], float(min(max(n // 40, 8), 64))
+    while n - edges[-1] > 1.5 * size:
+        edges.append(edges[-1] + int(size))
+        size *= _GROWTH
+    if edges[-1] < n:
+        edges.append(n)
+    return np.array(edges, dtype=np.int64)
+
+
+def groups_of(groups: dict[str, Groups], start: int, stop: int) -> dict[str, Groups]:
+    """The groups of some neighbouring examples; levels that none of them has stay."""
+    return {name: Groups(of.levels, of.codes[start:stop]) for name, of in groups.items()}

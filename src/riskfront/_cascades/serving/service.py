@@ -1,24 +1,26 @@
-"""Service: a policy that answers chat requests, as many at a time as it was told, and counts what it did."""
+"""Service: a policy that answers chat requests, as many at a time as it was told; and what Prometheus reads of it."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import json
+import math
 import os
 import sys
 import time
 import uuid
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from riskfront._cascades.counts import Answer
 from riskfront._cascades.policy import ModelsFailedError, Policy
+from riskfront._cascades.run_time import Answer
 from riskfront._cascades.serving.calls import CallFailedError, callers
 from riskfront._cascades.serving.configuration import HARMLESS, Configuration, configuration, read_configuration
-from riskfront._cascades.serving.metrics import Metrics
 from riskfront._data.logs.responses import answer_text
 from riskfront.errors import InvalidInputError, RiskfrontError, StoreError
 
@@ -95,23 +97,22 @@ class Service:
         name = f"chatcmpl-{uuid.uuid4().hex}"
         known = self._callers if not parameters else callers(self.policy, self.configuration, parameters)
         models = {model: self._counted(model, caller) for model, caller in known.items()}
-        found: Answer | None = None
         try:
             found = await self.policy.aroute(messages, models, confidence=self._judge, about=about)
             self.metrics.requests["answered"] += 1
             self.metrics.answers[found.model] += 1
             served = Served(self._completion(name, found), False)
-        except ModelsFailedError:
+        except ModelsFailedError as error:
             self.metrics.requests["abstained"] += 1
-            self._write(name, None, time.monotonic() - start)
+            self._write(name, _told(error), time.monotonic() - start)
             if self.configuration.server.failed_answer is None:
                 raise
-            return Served(self._declared(name), True)
+            return Served(self._declared(name, error), True)
         except InvalidInputError:
             self.metrics.requests["invalid"] += 1
             raise
         self.metrics.took(time.monotonic() - start)
-        self._write(name, found, time.monotonic() - start)
+        self._write(name, _told(found), time.monotonic() - start)
         return served
 
     def _counted(
@@ -164,14 +165,6 @@ class Service:
         return messages, about, {name: value for name, value in given.items() if name in server.allow}
 
     def _completion(self, name: str, found: Answer) -> dict[str, Any]:
-        told = {
-            "model": found.model,
-            "called": list(found.called),
-            "failed": list(found.errors),
-            "confidence": found.confidence,
-            "cost": found.cost,
-            "abstained": False,
-        }
         choice = dict(found.answer["choices"][0])
         message = {key: value for key, value in choice["message"].items() if value is not None or key == "content"}
         return {
@@ -181,10 +174,10 @@ class Service:
             "model": self.configuration.server.name,
             "choices": [{"index": 0, "message": message, "finish_reason": choice.get("finish_reason") or "stop"}],
             "usage": found.answer.get("usage"),
-            "riskfront": told,
+            "riskfront": _told(found),
         }
 
-    def _declared(self, name: str) -> dict[str, Any]:
+    def _declared(self, name: str, error: ModelsFailedError) -> dict[str, Any]:
         message = {"role": "assistant", "content": self.configuration.server.failed_answer}
         return {
             "id": name,
@@ -193,29 +186,34 @@ class Service:
             "model": self.configuration.server.name,
             "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
             "usage": None,
-            "riskfront": {"model": None, "abstained": True},
+            "riskfront": _told(error),
         }
 
-    def _write(self, name: str, found: Answer | None, seconds: float) -> None:
+    def _write(self, name: str, told: Mapping[str, Any], seconds: float) -> None:
         """One line a request: who answered, and nothing of what was said."""
         if self._log is None:
             return
-        told: dict[str, Any] = {
-            "id": name,
-            "time": time.time(),
-            "seconds": round(seconds, 4),
-            "abstained": found is None,
-            "model": None,
-        }
-        if found is not None:
-            told |= {"model": found.model, "calls": len(found.called), "failed": list(found.errors)}
-            told |= {"confidence": found.confidence, "cost": found.cost}
-        self._log.write(json.dumps(told, allow_nan=False) + "\n")
+        line = {"id": name, "time": time.time(), "seconds": round(seconds, 4), **told, "calls": len(told["called"])}
+        del line["called"]
+        self._log.write(json.dumps(line, allow_nan=False) + "\n")
         self._log.flush()
 
     def close(self) -> None:
         if self._log is not None:
             self._log.close()
+
+
+def _told(found: Answer | ModelsFailedError) -> dict[str, Any]:
+    """How a request went; model and confidence are None where nobody answered."""
+    answer = found if isinstance(found, Answer) else None
+    return {
+        "model": None if answer is None else answer.model,
+        "called": list(found.called),
+        "failed": list(found.errors),
+        "confidence": None if answer is None else answer.confidence,
+        "cost": found.cost,
+        "abstained": answer is None,
+    }
 
 
 def _opened(path: str | None) -> Any:
@@ -249,3 +247,115 @@ def _judge(policy: Policy, named: str | None) -> Judge | None:
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidInputError(f"judge must be 'module:function'; '{named}' cannot be loaded: {error}.") from None
     return lambda prompt, answer, model: function(prompt, answer_text(answer), model)
+
+
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Counts since the endpoint was started; one event loop adds to them.
+
+    Attributes:
+        requests: outcome -> requests: answered, abstained (no model could), refused (the queue was full), invalid.
+        answers, calls, errors: model -> how often. dollars: model -> price of its calls, as far as it is known.
+        unpriced: calls whose price nobody knows.
+    """
+
+    requests: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    dollars: dict[str, float] = field(default_factory=dict)
+    unpriced: Counter[str] = field(default_factory=Counter)
+    seconds: list[int] = field(default_factory=lambda: [0] * (len(_SECONDS) + 1))
+    seconds_sum: float = 0.0
+
+    def took(self, seconds: float) -> None:
+        self.seconds[bisect_left(_SECONDS, seconds)] += 1
+        self.seconds_sum += seconds
+
+    def paid(self, model: str, price: float | None) -> None:
+        if price is None:
+            self.unpriced[model] += 1
+        else:
+            self.dollars[model] = self.dollars.get(model, 0.0) + price
+
+    def text(self, policy: Policy, running: int, waiting: int) -> str:
+        """The Prometheus text format."""
+        answered = sum(self.answers.values())
+        models = policy.models
+        outcomes = ("answered", "abstained", "refused", "invalid")
+        parts = [
+            _part(
+                "requests_total",
+                "counter",
+                "Requests by outcome",
+                [({"outcome": o}, self.requests[o]) for o in outcomes],
+            ),
+            _part(
+                "abstentions_total",
+                "counter",
+                "Requests that no model could answer",
+                [({}, self.requests["abstained"])],
+            ),
+            _part("answers_total", "counter", "Answers by model", [({"model": m}, self.answers[m]) for m in models]),
+            _part("calls_total", "counter", "Calls by model", [({"model": m}, self.calls[m]) for m in models]),
+            _part(
+                "model_errors_total",
+                "counter",
+                "Failed calls by model",
+                [({"model": m}, self.errors[m]) for m in models],
+            ),
+            _part(
+                "share",
+                "gauge",
+                "Share of the answers that a model gave",
+                [({"model": m}, self.answers[m] / answered if answered else math.nan) for m in models],
+            ),
+            _part(
+                "certified_share",
+                "gauge",
+                "That share when the policy was certified",
+                [({"model": m}, share) for m, share in zip(models, policy.shares, strict=True)],
+            ),
+            _part(
+                "price_total",
+                "counter",
+                "Price of the calls, in the unit of the price table, as far as known",
+                [({"model": m}, self.dollars.get(m, 0.0)) for m in models],
+            ),
+            _part(
+                "unpriced_calls_total",
+                "counter",
+                "Calls whose price is unknown",
+                [({"model": m}, self.unpriced[m]) for m in models],
+            ),
+            _part("running", "gauge", "Requests that are worked on", [({}, running)]),
+            _part("waiting", "gauge", "Requests that wait", [({}, waiting)]),
+        ]
+        return "".join(parts) + self._histogram()
+
+    def _histogram(self) -> str:
+        lines, total = (
+            ["# HELP riskfront_serve_seconds Time to the answer.", "# TYPE riskfront_serve_seconds histogram"],
+            0,
+        )
+        for limit, count in zip((*map(str, _SECONDS), "+Inf"), self.seconds, strict=True):
+            total += count
+            lines.append(f'riskfront_serve_seconds_bucket{{le="{limit}"}} {total}')
+        lines += [f"riskfront_serve_seconds_sum {self.seconds_sum!r}", f"riskfront_serve_seconds_count {total}"]
+        return "\n".join(lines) + "\n"
+
+
+def _part(name: str, kind: str, about: str, rows: list[tuple[dict[str, str], float]]) -> str:
+    lines = [f"# HELP riskfront_serve_{name} {about}.", f"# TYPE riskfront_serve_{name} {kind}"]
+    for labels, value in rows:
+        inner = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        shown = "NaN" if math.isnan(value) else repr(float(value))
+        lines.append(f"riskfront_serve_{name}{{{inner}}} {shown}" if inner else f"riskfront_serve_{name} {shown}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

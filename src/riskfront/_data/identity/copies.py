@@ -38,10 +38,10 @@ def n_copies(fingerprints: Array, columns: Sequence[Array] = ()) -> int:
         fingerprints: (n,), equal for equal contents.
         columns: (n,) each, what the contents are made of; without them, how often each comes is all that is looked at.
     """
-    first, counts = np.unique(fingerprints, return_index=True, return_counts=True)[1:]
-    extra = len(fingerprints) - len(first)
+    counts = np.unique(fingerprints, return_counts=True)[1]
+    extra = len(fingerprints) - len(counts)
     if extra and (
-        _all_multiples(counts) or _too_many_of_one_count(counts) or _rich_ones_repeat(counts, first, columns)
+        _all_multiples(counts) or _too_many_of_one_count(counts) or _rich_ones_repeat(counts, fingerprints, columns)
     ):
         return extra
     return 0
@@ -75,9 +75,10 @@ def _too_many_of_one_count(counts: IntArray) -> bool:
     return bool((gammaincinv(found[k], level) ** 2 > (k + 1) / k * most).any())
 
 
-def _rich_ones_repeat(counts: IntArray, first: IntArray, columns: Sequence[Array]) -> bool:
+def _rich_ones_repeat(counts: IntArray, fingerprints: Array, columns: Sequence[Array]) -> bool:
     if not columns or (counts > 1).sum() < _REPEATED or (counts**2).sum() < _HARMLESS * counts.sum():
         return False
+    first = np.unique(fingerprints, return_index=True)[1]
     return are_rich([np.asarray(column)[first] for column in columns])
 
 
@@ -88,11 +89,12 @@ def n_continuous_copies(fingerprints: Array, columns: Iterable[Array]) -> int:
     Losses need this rule of their own: at several settings they are computed from the same few things, such as the lengths
     of two texts, so that many columns are no richer than one.
     """
-    first, counts = np.unique(fingerprints, return_index=True, return_counts=True)[1:]
-    n, again = len(fingerprints), first[counts > 1]
-    if len(again) < _REPEATED or (counts**2).sum() < _HARMLESS * n:
+    counts = np.unique(fingerprints, return_counts=True)[1]  # where contents are takes several times as long
+    n = len(fingerprints)
+    if (counts > 1).sum() < _REPEATED or (counts**2).sum() < _HARMLESS * n:
         return 0
-    return n - len(first) if one_is_continuous(columns, first, again, n) else 0
+    first = np.unique(fingerprints, return_index=True)[1]
+    return n - len(first) if one_is_continuous(columns, first, first[counts > 1], n) else 0
 
 
 def one_is_continuous(columns: Iterable[Array], first: IntArray, again: IntArray, n: int) -> bool:

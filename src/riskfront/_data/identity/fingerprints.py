@@ -11,9 +11,9 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +30,7 @@ COPIES = "copies of other examples (repeats='keep-one')"  # why rows are left ou
 _SURPRISES = 32  # examples that break a line: two data sets agree in all of them with a chance far below 1e-9
 _DIFFERENT = 32  # contents: two data sets have as many of each with a chance far below 1e-9
 _DIGITS = re.compile(r"\d+")
+_LARGE = 1 << 24  # entries of a sparse matrix from which on its rows are told apart by digests
 TEXT_BYTES = 16  # of the digest of a text: two of a billion texts share one with a probability below 1e-20
 
 
@@ -162,9 +163,42 @@ def significant_digits(values: Array, digits: int) -> Array:
     """(n,): numbers rounded to so many significant digits, 0.01234 for 0.0123421 and four of them."""
     numbers = np.asarray(values, dtype=np.float64)
     plain = np.isfinite(numbers) & (numbers != 0)
-    exponents = np.floor(np.log10(np.abs(np.where(plain, numbers, 1.0))))
-    rounded = np.rint(np.where(plain, numbers, 0.0) * 10.0 ** (digits - 1 - exponents)) * 10.0**exponents
+    exponents = np.floor(np.log10(np.abs(np.where(plain, numbers, 1.0)))) - (digits - 1)
+    rounded = np.rint(np.where(plain, numbers, 0.0) * 10.0**-exponents) * 10.0**exponents
     return np.where(plain, rounded, numbers).astype(np.float32)
+
+
+def rounding_of(one: Array, other: Array) -> Callable[[Array], Array] | None:
+    """The rounding by which the values of one table can be those of another, if one of the two was written with fewer digits:
+    decimals, significant digits, or half precision. None where both have as many."""
+    for short, long in ((one, other), (other, one)):
+        possible = [rounding for rounding in _ROUNDINGS if _keeps(rounding, short) and not _keeps(rounding, long)]
+        if possible:  # several keep what has few digits: the coarsest is the one that was used
+            return min(possible, key=lambda rounding: len(np.unique(rounding(np.asarray(long, dtype=np.float64)))))
+    return None
+
+
+def _keeps(rounding: Callable[[Array], Array], values: Array) -> bool:
+    """Whether values are already rounded, up to single precision."""
+    numbers = np.asarray(values, dtype=np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    return bool(np.allclose(rounding(numbers), numbers, rtol=1e-6, atol=0))
+
+
+def _to_decimals(values: Array, decimals: int) -> Array:
+    return np.asarray(np.round(values, decimals))
+
+
+def _in_half_precision(values: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return values.astype(np.float16).astype(np.float64)
+
+
+_ROUNDINGS: list[Callable[[Array], Array]] = [
+    *(partial(_to_decimals, decimals=decimals) for decimals in range(7)),
+    *(partial(significant_digits, digits=digits) for digits in range(2, 6)),
+    _in_half_precision,
+]
 
 
 def normalised(text: str) -> str:
@@ -237,7 +271,9 @@ def _columns(part: Any) -> list[Array] | None:
         part = pd.DataFrame({name: list(values) for name, values in part.items()})
         return _columns(part)
     if hasattr(part, "tocsr"):
-        return _columns_of_sparse(part.tocsr())
+        if part.shape[0] * part.shape[1] > _LARGE:
+            return _columns_of_sparse(part.tocsr())
+        part = part.toarray()
     if hasattr(part, "detach"):
         part = part.detach().cpu().numpy()
     if not isinstance(part, np.ndarray) and hasattr(part, "__array__"):
@@ -301,8 +337,11 @@ def _hashed(column: Array) -> Array:
     if column.dtype.kind in "biu":
         return column.astype(np.int64, copy=False).view(np.uint64)
     if column.dtype.kind == "f":
-        values = column.astype(np.float64) + 0.0  # -0.0 is 0.0
-        return np.where(np.isnan(values), np.float64("nan"), values).view(np.uint64)
+        values = column.astype(np.float64)
+        values += 0.0  # -0.0 is 0.0
+        if (gaps := np.isnan(values)).any():  # nan has many forms
+            values[gaps] = np.nan
+        return values.view(np.uint64)
     return np.asarray(pd.util.hash_array(column, categorize=True), dtype=np.uint64)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from riskfront._data.logs.record import Record, Unusable
-from riskfront._data.logs.repeats import averaged
-from riskfront._data.logs.runs import FILTERED, Runs, from_frame
+from riskfront._data.logs.responses import agreement
+from riskfront._data.logs.runs import FILTERED, Runs
 from riskfront._data.reading.filters import Filter, filtered, must_be_known_beforehand
+from riskfront._support.arrays import IntArray
 from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 
@@ -45,34 +47,51 @@ def gather(
     kept = _latest(kept, left_out) if latest else kept
     metric_of = _metrics(kept, score)
     settings, codes = _settings(kept)
-    frame = _frame(kept, codes, metric_of)
-    _refuse_twice(frame, settings)
-    _refuse_other_questions(frame)
+    examples, of_example = _examples(kept)
+    frame = _frame(kept, codes, of_example, metric_of)
+    _refuse_twice(frame, kept, examples, settings)
+    _refuse_other_questions(frame, kept, examples)
     frame.loc[frame["_failed"], "score"] = _worst(frame, worst)
-    return _runs(averaged(frame), settings, left_out)
+    return _runs(averaged(frame), settings, examples, left_out)
 
 
-def _frame(records: list[Record], settings: Sequence[int], metric_of: Mapping[str, str]) -> pd.DataFrame:
-    """One row an answer. Column by column: a dictionary for each of millions of rows would take gigabytes."""
-    several = len({record.task for record in records}) > 1
-    about = dict.fromkeys(name for record in records for name in record.about)
+def _frame(
+    records: list[Record], settings: Sequence[int], examples: IntArray, metric_of: Mapping[str, str]
+) -> pd.DataFrame:
+    """One row an answer. Settings and examples are numbers, and the texts of answers those of the records: copies of names
+    and prompts for each of millions of rows would take gigabytes."""
     measures = dict.fromkeys(name for record in records for name in record.measures)
     columns: dict[str, Any] = {
         "_setting": settings,
-        "example": [f"{record.task}/{record.example}" if several else record.example for record in records],
-        "task": [record.task for record in records],
-        "_repeat": [str(record.repeat) for record in records],
-        "_where": [record.where for record in records],
-        "_asked": [record.asked for record in records],
-        "_answer": [record.answer for record in records],
-        "_text": [record.text for record in records],
+        "_example": examples,
+        "_repeat": pd.factorize(np.array([str(record.repeat) for record in records], dtype=object))[0],
+        "_answer": np.array([record.answer for record in records], dtype=object),
+        "_text": np.array([record.text for record in records], dtype=object),
         "_failed": [record.failed for record in records],
-        **{f"about {name}": [record.about.get(name) for record in records] for name in about},
         "score": [np.nan if r.failed else _usable(_score(r, metric_of[r.task])) for r in records],
         **_lengths(records),
         **{name: np.array([record.measures.get(name, np.nan) for record in records]) for name in measures},
     }
     return pd.DataFrame(columns)
+
+
+def _examples(records: list[Record]) -> tuple[pd.DataFrame, IntArray]:
+    """One row an example, in the order in which they come: its name, its task and what is known of it; and the number of
+    each record's example among them. Examples of several tasks are known by both names."""
+    numbers: dict[tuple[str, str], int] = {}
+    codes = np.array([numbers.setdefault((record.task, record.example), len(numbers)) for record in records])
+    several = len({task for task, _ in numbers}) > 1
+    names = dict.fromkeys(name for record in records for name in record.about)
+    about: dict[str, list[Any]] = {name: [None] * len(numbers) for name in names}
+    for code, record in zip(codes.tolist(), records, strict=True):
+        for name, value in record.about.items():
+            if about[name][code] is None:
+                about[name][code] = value
+    columns: dict[str, Any] = {
+        "example": [f"{task}/{example}" if several else example for task, example in numbers],
+        "task": [task for task, _ in numbers],
+    }
+    return pd.DataFrame({**columns, **{name: about[name] for name in about if name not in columns}}), codes
 
 
 def _answers(records: Iterable[Record], left_out: Counter[str]) -> list[Record]:
@@ -239,7 +258,8 @@ def _by_task(score: str) -> dict[str, str]:
 def _settings(records: list[Record]) -> tuple[list[dict[str, Any]], list[int]]:
     """The settings with the same keys everywhere, the model and whatever differs between runs; and the number of each
     record's setting among them."""
-    keys = [tuple(record.setting.items()) for record in records]
+    by_object = {id(record.setting): tuple(record.setting.items()) for record in records}  # one for most of a log
+    keys = [by_object[id(record.setting)] for record in records]
     distinct = {key: dict(key) for key in dict.fromkeys(keys)}
     names = list(dict.fromkeys(name for setting in distinct.values() for name in setting))
     varying = {name for name in names if len({str(s.get(name, "none")) for s in distinct.values()}) > 1}
@@ -250,40 +270,51 @@ def _settings(records: list[Record]) -> tuple[list[dict[str, Any]], list[int]]:
     return [dict(setting) for setting in numbers], [of[key] for key in keys]
 
 
-def _refuse_twice(frame: pd.DataFrame, settings: Sequence[Mapping[str, Any]]) -> None:
-    key = ["_setting", "example", "_repeat"]
-    twice = frame.duplicated(key)
+def _refuse_twice(
+    frame: pd.DataFrame, records: list[Record], examples: pd.DataFrame, settings: Sequence[Mapping[str, Any]]
+) -> None:
+    twice = frame.duplicated(["_setting", "_example", "_repeat"])
     if twice.any():
-        first = frame[twice].iloc[0]
-        setting = ", ".join(f"{name} = {value}" for name, value in settings[first["_setting"]].items())
+        first = int(twice.to_numpy().argmax())
+        example = examples["example"].iloc[frame["_example"].iloc[first]]
+        setting = ", ".join(f"{name} = {value}" for name, value in settings[frame["_setting"].iloc[first]].items())
         raise InvalidInputError(
-            f"{first['_where']}: an answer must be logged once; example '{first['example']}' comes more than once for "
+            f"{records[first].place}: an answer must be logged once; example '{example}' comes more than once for "
             f"{setting} ({int(twice.sum()):,} such answers). Two runs of one setting? Remove the older log, or take the latest "
             "(latest=True, --latest)."
         )
 
 
-def _refuse_other_questions(frame: pd.DataFrame) -> None:
-    """Ids that are positions name other questions once a dataset is shuffled; answers to them must not be compared."""
-    asked = frame[frame["_asked"].notna()]
-    other = asked["_asked"] != asked.groupby("example")["_asked"].transform("first")
-    if other.any():
-        first = asked[other].iloc[0]
+def _refuse_other_questions(frame: pd.DataFrame, records: list[Record], examples: pd.DataFrame) -> None:
+    """Ids that are positions name other questions once a dataset is shuffled, and so do names of another version of it: a
+    cascade of answers to different questions says nothing."""
+    seen: dict[int, str] = {}
+    other = [
+        at
+        for at, (example, record) in enumerate(zip(frame["_example"].tolist(), records, strict=True))
+        if record.asked is not None and seen.setdefault(example, record.asked) != record.asked
+    ]
+    if other:
+        example = examples["example"].iloc[frame["_example"].iloc[other[0]]]
         raise InvalidInputError(
-            f"{first['_where']}: one id must name one question in all runs; example '{first['example']}' is another question "
-            f"here than before ({int(other.sum()):,} such answers). Were the examples shuffled? Give them ids of their own."
+            f"{records[other[0]].place}: one id must name one question in all runs; example '{example}' is another question "
+            f"here than before ({len(other):,} such answers). Were the examples shuffled? Give them ids of their own. "
+            "Is it the same question in other words? Write a table with the columns model, example and score."
         )
 
 
-def _runs(frame: pd.DataFrame, distinct: list[dict[str, Any]], left_out: Mapping[str, int]) -> Runs:
-    settings = pd.DataFrame(distinct).iloc[frame["_setting"].to_numpy()].set_index(frame.index)
-    about = [name for name in frame if str(name).startswith("about ")]
-    renamed = {name: str(name).removeprefix("about ") for name in about}
-    rest = frame.drop(columns="_setting").rename(columns=renamed)
-    clash = set(settings.columns) & set(rest.columns)
-    settings = settings.rename(columns={name: f"setting {name}" for name in clash})
-    found = pd.concat([settings, rest], axis=1)
-    return from_frame(found, list(settings.columns), ["example", "task", *renamed.values()], left_out)
+def _runs(
+    frame: pd.DataFrame, distinct: list[dict[str, Any]], examples: pd.DataFrame, left_out: Mapping[str, int]
+) -> Runs:
+    """Runs of one row for each setting and example, both given by their numbers."""
+    settings = pd.DataFrame(distinct)
+    row, column = frame["_setting"].to_numpy(), frame["_example"].to_numpy()
+    values = {}
+    for name in frame.columns.drop(["_setting", "_example"]):
+        values[str(name)] = np.full((len(settings), len(examples)), np.nan)
+        values[str(name)][row, column] = frame[name]
+    clash = set(settings.columns) & {*values, *examples.columns}
+    return Runs(settings.rename(columns={name: f"setting {name}" for name in clash}), examples, values, dict(left_out))
 
 
 def describe(runs: Runs) -> Mapping[str, Any]:
@@ -295,3 +326,31 @@ def describe(runs: Runs) -> Mapping[str, Any]:
             counts = np.maximum((~np.isnan(array)).sum(axis=1), 1)
         columns[name] = np.where(np.isnan(array).all(axis=1), np.nan, np.nansum(array, axis=1) / counts)
     return columns
+
+
+def averaged(frame: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting and example, of one row an answer."""
+    frame = frame.assign(_cell=frame.groupby(["_setting", "_example"], sort=False).ngroup())
+    grouped = frame.groupby("_cell")
+    counts = grouped.size()
+    numbers = [name for name in frame if not str(name).startswith("_")]
+    known = grouped[numbers].count()
+    found = grouped[["_setting", "_example"]].first().join(grouped[numbers].mean().where(known.eq(counts, axis=0)))
+    if frame["_failed"].any():
+        found["failed"] = grouped["_failed"].mean()
+    repeated = counts > 1
+    if repeated.any() or not (known > 0).any(axis=1).all():  # otherwise each row of numbers is one answer
+        found["samples"] = counts.astype(np.float64)
+    if repeated.any():
+        warnings.warn(
+            f"{int(repeated.sum()):,} of {len(counts):,} outcomes are means over several answers to one example (epochs or "
+            f"repeats; {len(frame):,} answers in all): answers to one example depend on each other.",
+            stacklevel=4,
+        )
+    if counts.median() > 1:  # a few examples that come twice are no repeated sampling
+        given = frame[~frame["_failed"]]
+        if not given.empty and not given["_answer"].isna().any():
+            # what a grader took out of a response cannot be told from a response when the policy runs
+            name = "agreement" if (given["_text"] == given["_answer"]).all() else "answer_agreement"
+            found[name] = agreement(given["_cell"], given["_answer"], counts)
+    return found.reset_index(drop=True)

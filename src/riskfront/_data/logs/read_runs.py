@@ -1,4 +1,4 @@
-"""read_runs: the logs of a tool, or a file of runs, as Runs."""
+"""read_runs: the logs of a tool, or a file of runs, as Runs; what cannot be read is said."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import gc
 import importlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from riskfront._data.logs.gather import gather
-from riskfront._data.logs.log_files import read_files
-from riskfront._data.logs.record import Importer
+from riskfront._data.logs.record import Importer, Record, Unusable
 from riskfront._data.logs.runs import FILTERED, OUTCOMES, Runs, added, from_frame
-from riskfront._data.reading.column_roles import EXAMPLE_NAMES
+from riskfront._data.logs.tools.json_files import cut_off
+from riskfront._data.reading.column_roles import EXAMPLE_NAMES, saved_roles
 from riskfront._data.reading.filters import filtered, must_be_known_beforehand, parse_filters
 from riskfront._data.reading.opening import read_frame
-from riskfront._data.reading.runs_layout import saved_roles
 from riskfront._support.values import known
-from riskfront.errors import InvalidInputError, StoreError
+from riskfront.errors import InvalidInputError, LeftOutWarning, RiskfrontError, StoreError
 
 #: tool -> its module
 TOOLS = {
@@ -40,6 +43,8 @@ TOOLS = {
 }
 #: tools whose files can be told by their names or first bytes
 _TOLD_APART = ("lm-eval", "helm", "inspect", "promptfoo", "every-eval-ever", "openai-evals", "deepeval")
+
+_FEW_SCORES = 256  # different ones of a log that are shared
 
 
 def read_runs(
@@ -86,10 +91,11 @@ def read_runs(
     if not place.exists():
         raise StoreError(f"cannot read '{path}': no such file or folder.")
     if tool is None and place.is_file() and _is_table(place):
-        return _where(_long_file(place), where) if where else _long_file(place)
+        runs = _long_file(place, worst)
+        return _where(runs, where) if where else runs
     importer, found = _found(place, tool)
     with _no_garbage_collection():
-        records, skipped = read_files(importer, found, skip_broken)
+        records, skipped = read_files(importer, sorted([*found, *cut_off(place, found)]), skip_broken)
         runs = gather(records, score, filter, parse_filters(where), worst, latest)
     return replace(runs, left_out={**runs.left_out, **skipped})
 
@@ -146,7 +152,7 @@ def _is_table(path: Path) -> bool:
     return isinstance(first, dict) and "model" in first and any(name in first for name in EXAMPLE_NAMES)
 
 
-def _long_file(path: Path) -> Runs:
+def _long_file(path: Path, worst: float | None) -> Runs:
     """A file that ``Runs.save`` wrote, or any other with a column "model" and one that names the examples."""
     about = saved_roles(path)
     frame = read_frame(path)
@@ -161,7 +167,18 @@ def _long_file(path: Path) -> Runs:
     if example is None:
         raise InvalidInputError(f"'{path}' must have a column that names the examples, such as 'example'; it has none.")
     frame = frame.rename(columns={example: "example"})
-    return from_frame(frame, ["model"], ["example", *_of_the_example(frame)])
+    return _with_failed_calls(from_frame(frame, ["model"], ["example", *_of_the_example(frame)]), worst)
+
+
+def _with_failed_calls(runs: Runs, worst: float | None) -> Runs:
+    """Calls that a file says have failed score the worst, whatever else it says of them; missing where that is not known."""
+    if not {"failed", "score"} <= set(runs.values):
+        return runs
+    failed, score = runs.values["failed"] == 1, runs.values["score"]
+    others = score[~failed & ~np.isnan(score)]
+    if worst is None:
+        worst = 0.0 if ((others >= 0) & (others <= 1)).all() else np.nan
+    return replace(runs, values={**runs.values, "score": np.where(failed & ~np.isnan(score), worst, score)})
 
 
 def _of_the_example(frame: pd.DataFrame) -> list[str]:
@@ -181,3 +198,66 @@ def _where(runs: Runs, where: str | Sequence[str]) -> Runs:
     found = from_frame(kept, settings, list(runs.examples.columns), runs.left_out)
     gone = runs.intake.read - found.intake.read
     return replace(found, left_out=added(runs.left_out, FILTERED, gone), call_prices=runs.call_prices)
+
+
+def read_files(importer: Importer, files: Sequence[Path], skip_broken: bool) -> tuple[list[Record], dict[str, int]]:
+    """What all files hold, and for each that is left out why, with the number of answers that could be read of it."""
+    kept: list[Record] = []
+    skipped: dict[str, int] = {}
+    seen: dict[tuple[str, str], tuple[str, Mapping[str, Any]]] = {}
+    for file in files:
+        try:
+            found = _of_log(file, importer, seen)
+            if not found:
+                raise InvalidInputError(f"'{file}': a log must hold answers; it holds none.")
+        except RiskfrontError as error:
+            if not skip_broken or len(files) == 1:
+                raise _with_advice(_with_file(error, file), len(files)) from None
+            skipped[f"{file.name}: {_without_file(str(error), file)}"] = 0
+            continue
+        partial = next((record.partial for record in found if record.partial), None)
+        if skip_broken and partial is not None:
+            skipped[f"{file.name}: {partial}"] = len(found)
+            continue
+        kept += found
+    for reason in skipped:
+        warnings.warn(LeftOutWarning(f"a log was skipped: {reason}"), stacklevel=4)
+    if skipped and not kept:
+        raise InvalidInputError(f"some log must be readable; all {len(skipped):,} were skipped: {next(iter(skipped))}")
+    return kept, skipped
+
+
+def _of_log(file: Path, importer: Importer, seen: dict[tuple[str, str], tuple[str, Mapping[str, Any]]]) -> list[Record]:
+    """What one file holds. What is ``seen`` of an example is kept once: all models are asked the same long prompts. So are
+    scores, of which most metrics have few."""
+    found, log, written = list[Record](), str(file), _written(file)
+    scores: dict[Any, Mapping[str, float | Unusable]] = {}
+    for record in importer.records(file):
+        record.log, record.when = log, record.when or written
+        values = tuple(record.scores.items())
+        if len(scores) < _FEW_SCORES or values in scores:
+            record.scores = scores.setdefault(values, record.scores)
+        record.example, known = seen.setdefault((record.task, record.example), (record.example, record.about))
+        if known == record.about:
+            record.about = known
+        found.append(record)
+    return found
+
+
+def _written(file: Path) -> str:
+    return datetime.fromtimestamp(file.stat().st_mtime, tz=timezone.utc).isoformat()
+
+
+def _with_file(error: RiskfrontError, file: Path) -> RiskfrontError:
+    return error if file.name in str(error) else type(error)(f"'{file}': {error}")
+
+
+def _without_file(words: str, file: Path) -> str:
+    """The reason alone, "line 3: must be JSON", where the file is named before it."""
+    return words.removeprefix(f"'{file}'").lstrip(",: ").removesuffix(".")
+
+
+def _with_advice(error: RiskfrontError, files: int) -> RiskfrontError:
+    if files == 1 or not isinstance(error, InvalidInputError):
+        return error
+    return InvalidInputError(f"{error} To go on without such files: skip_broken=True, --skip-broken.")

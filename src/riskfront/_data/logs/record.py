@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from riskfront._support.values import plain
+from riskfront.errors import InvalidInputError
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})  # one for all: millions of empty dictionaries take a gigabyte
 
@@ -37,8 +38,8 @@ class Record:
         answer: what was graded, to see whether repeated answers agree.
         text: the whole text of the response; None where only a part of it was logged.
         about: what is known of the example besides its task: columns that may become groups.
-        where: the file and line, for messages.
-        asked: the question, where an id is only a position: runs must have asked the same.
+        where: the file and line, for messages; or the number of the line in the file ``log``.
+        asked: the question, or a digest of it, where an id alone does not tell it: runs must have asked the same.
         failed: the call gave no answer: an error, a timeout. It scores the worst; what it took stays.
         left_out: why this is no answer of its own, such as a changed copy of an example; None for every answer.
         log: the file. when: when it was written, in a form that sorts; of several logs of one run the latest can be taken.
@@ -54,7 +55,7 @@ class Record:
     variant: str | None = None
     answer: str | None = None
     about: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
-    where: str = ""
+    where: str | int = ""
     asked: str | None = None
     failed: bool = False
     left_out: str | None = None
@@ -64,6 +65,11 @@ class Record:
     when: str = ""
     partial: str | None = None
     text: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The file and line in words; for millions of records these words are not kept."""
+        return f"'{self.log}', line {self.where}" if isinstance(self.where, int) else self.where
 
 
 class Importer(Protocol):
@@ -127,13 +133,25 @@ def as_number(value: float) -> float:
 
 
 def measures_of(**given: Any) -> dict[str, float]:
-    """The finite numbers among what an answer took."""
+    """The finite numbers among what an answer took; a text that is no number, such as "$0.01", is an error."""
     found = {
         name: as_number(number)
         for name, value in given.items()
-        if isinstance(number := plain(value), int | float) and not isinstance(number, bool)
+        if isinstance(number := _written_number(name, plain(value)), int | float) and not isinstance(number, bool)
     }
     return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def _written_number(name: str, value: Any) -> Any:
+    """A value, or the number that a text spells: tools write decimals as texts. To leave one out would change a mean price."""
+    if not isinstance(value, str) or not value.strip():
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise InvalidInputError(
+            f"the {name} of an answer must be a number, or empty where it is not known; got the text {value!r}."
+        ) from None
 
 
 def seconds(milliseconds: Any) -> float | None:
@@ -143,5 +161,5 @@ def seconds(milliseconds: Any) -> float | None:
 
 
 def positive(number: Any) -> Any:
-    """A number, or None for 0, which tools log where they do not know."""
-    return number if isinstance(number, int | float) and number > 0 else None
+    """A number, or None for 0, which tools log where they do not know; anything else as it is."""
+    return number if not isinstance(number, int | float) or number > 0 else None

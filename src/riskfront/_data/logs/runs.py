@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from riskfront._data.intake import Intake
-from riskfront._data.reading.runs_layout import KEY
-from riskfront._support.arrays import FloatArray, IntArray
+from riskfront._data.reading.column_roles import KEY
+from riskfront._support.arrays import BoolArray, FloatArray, IntArray
+from riskfront._support.checked_json import seal
 from riskfront._support.files import written_whole
-from riskfront._support.sealed_parquet import seal
-from riskfront._support.values import known
+from riskfront._support.values import known, plain
 from riskfront.errors import InvalidInputError
 
 #: columns that belong to an answer, even where they are the same for all models
@@ -124,6 +124,11 @@ class Runs:
             return np.nan_to_num(self.values["samples"])
         return (~np.all([np.isnan(array) for array in self.values.values()], axis=0)).astype(np.float64)
 
+    @cached_property
+    def absent(self) -> BoolArray:
+        """(runs, examples): where nothing was logged, not even that a call failed."""
+        return np.asarray(self._answers() == 0)
+
     def only(self, runs: Sequence[str]) -> Runs:
         """These runs alone."""
         rows = [self.row(name) for name in runs]
@@ -192,8 +197,8 @@ def from_frame(
     if frame.duplicated([*settings, "example"]).any():
         twice = frame[frame.duplicated([*settings, "example"])].iloc[0]
         raise InvalidInputError(
-            f"a run must have one row for each example; example {twice['example']!r} comes more than once for "
-            f"{ {name: twice[name] for name in settings} }."
+            f"a run must have one row for each example; example {plain(twice['example'])!r} comes more than once for "
+            f"{', '.join(f'{name} = {twice[name]}' for name in settings)}."
         )
     runs = frame.drop_duplicates(list(settings))[list(settings)].reset_index(drop=True)
     examples = frame.drop_duplicates("example")[list(about)].reset_index(drop=True)
@@ -205,6 +210,8 @@ def from_frame(
     values: dict[str, FloatArray] = {}
     for name in frame.columns:
         numbers = None if name in settings or name in about else _numbers(frame[name])
+        if numbers is None and name in OUTCOMES and name not in settings and name not in about:
+            _refuse_texts(str(name), frame[name])
         if numbers is not None:
             values[str(name)] = np.full((len(runs), len(examples)), np.nan)
             values[str(name)][row, column] = numbers
@@ -214,6 +221,19 @@ def from_frame(
         values["samples"] = np.full((len(runs), len(examples)), np.nan)  # tells an empty answer from none
         values["samples"][row, column] = 1.0
     return Runs(runs, examples, values, dict(left_out or {}))
+
+
+def _refuse_texts(name: str, column: pd.Series[Any]) -> None:
+    """An error if a column that must hold numbers holds texts: without it, the column would be missing without a word."""
+    found = column[[isinstance(value, str) and bool(value.strip()) for value in column]]
+    texts = (
+        found[pd.to_numeric(found, errors="coerce").isna()].tolist() or found.tolist()
+    )  # of a CSV all values are texts
+    if texts:
+        raise InvalidInputError(
+            f"the column '{name}' must hold numbers, and nothing where one is not known; {len(texts):,} of {len(column):,} "
+            f"rows hold texts, such as {texts[0]!r}. Write them as numbers, or rename the column."
+        )
 
 
 def _numbers(column: pd.Series[Any]) -> FloatArray | None:

@@ -150,7 +150,7 @@ class ParquetFiles:
         for name in columns:
             kind, at = self.schema.field(name).type, batch.schema.get_field_index(name)
             if name in self.values[index]:
-                arrays.append(_repeated(self.values[index][name], kind, len(batch)))
+                arrays.append(pa.repeat(pa.scalar(self.values[index][name], pa.string()).cast(kind), len(batch)))
                 if at >= 0 and not _says(batch.column(at), arrays[-1]):
                     raise InvalidInputError(
                         f"a partition must say what the file says; '{self.files[index]}' lies in {name} = "
@@ -233,10 +233,6 @@ class TextFile:
 def is_too_long(said: str) -> bool:
     """Whether Arrow complains of a row that is longer than a block."""
     return "straddling object" in said
-
-
-def _repeated(text: str | None, kind: pa.DataType, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()).cast(kind), count)
 
 
 def _says(column: pa.Array, partition: pa.Array) -> bool:

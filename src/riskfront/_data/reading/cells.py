@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from riskfront._data.reading.batches import as_numbers
 from riskfront._support.arrays import Array, BoolArray, IntArray
@@ -244,8 +243,3 @@ def only_0_and_1(name: str, values: Array) -> Array:
     if wrong.any():
         raise InvalidInputError(f"a 0/1 loss must hold only 0 and 1; '{name}' holds {known[wrong].reshape(-1)[0]:g}.")
     return values.astype(bool)
-
-
-def equal_everywhere(column: pa.Array) -> bool:
-    """Whether all values of a column are one."""
-    return bool(pc.count_distinct(column, mode="all").as_py() <= 1)

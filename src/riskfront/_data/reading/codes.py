@@ -305,9 +305,3 @@ def must_be_exact(names: Sequence[str], columns: Mapping[str, pa.Array]) -> None
                     f"names of examples must be exact; '{name}' holds decimals as large as {largest:g}, which are rounded. "
                     "Store them as whole numbers or as texts (in a CSV file: with a letter in front)."
                 )
-
-
-def has_value(column: pa.Array) -> BoolArray:
-    """(rows,): where a column has a value; null and nan are none."""
-    lacking = column.is_null(nan_is_null=pa.types.is_floating(column.type))
-    return np.asarray(~lacking.to_numpy(zero_copy_only=False))

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
+from riskfront._data.reading.batches import Source, whole
+from riskfront._data.table_file import open_parquet
 from riskfront._problems.terms import Term
 from riskfront._support.arrays import IntArray
+from riskfront._support.checked_json import check_seal
 from riskfront._support.values import known
 from riskfront.errors import InvalidInputError
 
@@ -272,3 +280,42 @@ def _ask_about(configs: Sequence[str], frame: pd.DataFrame, example: str) -> Non
             f"describes examples, '{example}' names different examples alike: keep the rows of one {name}, or name the "
             f"examples by {name} and {example} together."
         )
+
+
+#: in the metadata of a Parquet file of runs: {"settings": columns, "about": columns of the examples, "left_out": account}
+KEY = b"riskfront.runs"
+
+
+def saved_roles(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """The roles that a file of runs names; None for any other file."""
+    if Path(path).suffix.lower() not in (".parquet", ".pq"):
+        return None
+    text = (open_parquet(path).schema_arrow.metadata or {}).get(KEY)
+    if text is None:
+        return None
+    check_seal(path, required=True)
+    roles: dict[str, list[str]] = json.loads(text)
+    return roles
+
+
+def recorded_failures(source: Source) -> dict[str, float]:
+    """The score that calls which failed have in a file of runs; empty where none failed."""
+    names = source.schema.names
+    if KEY not in (source.schema.metadata or {}) or not {"score", "failed"} <= set(names):
+        return {}
+    rows = whole(source, ["score", "failed"]).to_pandas()
+    scores = rows["score"][rows["failed"] == 1].dropna()
+    return {"score": float(scores.iloc[0])} if len(scores) else {}
+
+
+def with_saved_roles(schema: pa.Schema, layout: Layout) -> Layout:
+    """The layout that the user named; where it is silent, what a file of runs says."""
+    text = (schema.metadata or {}).get(KEY)
+    if text is None:
+        return layout
+    roles = json.loads(text)
+    return replace(
+        layout,
+        config_columns=layout.config_columns or tuple(roles["settings"]),
+        example_column=layout.example_column or "example",
+    )

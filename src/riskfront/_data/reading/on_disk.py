@@ -36,11 +36,9 @@ from riskfront._data.stores.loss_store import LossStore
 from riskfront._data.stores.task import Task
 from riskfront._data.table import LossTable
 from riskfront._support.arrays import Array
-from riskfront._support.cache_folder import cache_folder
-from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
+from riskfront._support.checked_json import DamagedError, check_digests, from_bytes, to_bytes, write_digests
 from riskfront._support.cluster import cluster_size
-from riskfront._support.files import write_text
-from riskfront._support.folder_digests import check_digests, write_digests
+from riskfront._support.files import cache_folder, write_text
 from riskfront._support.progress import ProgressBar
 from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError, StoreError

@@ -29,6 +29,7 @@ from riskfront._data.reading.batches import (
     said,
     whole,
 )
+from riskfront._data.reading.json_depth import CheckedLines
 from riskfront._data.stores.open_storage import default_options
 from riskfront.errors import InvalidInputError, MissingExtraError, RiskfrontError, StoreError
 
@@ -56,6 +57,7 @@ def read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
 def from_frame(data: Any) -> Source | None:
     """A pandas, Polars or Arrow table, a DuckDB relation: anything with the Arrow stream protocol; None for other objects."""
     if isinstance(data, pd.DataFrame):
+        _refuse_repeated([str(name) for name in data.columns], "the data frame")
         try:
             return InMemory(_checked(pa.Table.from_pandas(data, preserve_index=False), "the data frame"))
         except (pa.ArrowException, TypeError, OverflowError) as error:
@@ -208,15 +210,20 @@ def _kind_of_partition(texts: Sequence[str | None]) -> pa.DataType:
 def _text_file(name: str, suffix: str, opened: Callable[[], Any], size: int | None = None) -> TextFile:
     whole_schema: Callable[[], pa.Schema] | None = None
     if suffix in (".jsonl", ".ndjson", ".json"):
-        stream, whole_schema = _json_stream(opened), lambda: _schema_of_all_lines(opened)
+
+        def lines() -> CheckedLines:
+            return CheckedLines(opened(), name)
+
+        stream, whole_schema = _json_stream(lines), lambda: _schema_of_all_lines(lines)
     else:
         stream = _csv_stream(opened, "\t" if suffix == ".tsv" else ",")
     has_places = whole_schema is None and size is not None and size > 2 * _PLACES * _PLACE
     with said(name):
         first = _first_batch(stream, _PLACE if has_places else _FIRST_BLOCK)
+        names = [] if first is None else first.schema.names  # they may be no text
     if first is None:
         raise InvalidInputError(f"a table must have at least one row; '{name}' is empty.")
-    _refuse_repeated(first.schema.names, name)
+    _refuse_repeated(names, name)
     found = TextFile(name, _without_dates(first.schema), stream, whole_schema)
     if size is None or not has_places:
         return found

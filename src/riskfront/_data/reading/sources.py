@@ -8,11 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from riskfront._data.missing_outcomes import limited_losses, worst_in_every_limit
-from riskfront._data.reading.column_roles import Layout
+from riskfront._data.problem_fit import limited_losses, worst_in_every_limit
+from riskfront._data.reading.column_roles import Layout, recorded_failures, with_saved_roles
 from riskfront._data.reading.long_format import read_long
 from riskfront._data.reading.opening import from_frame, from_path, holds_parts, parts_of
-from riskfront._data.reading.runs_layout import recorded_failures, with_saved_roles
 from riskfront._data.table import LossTable
 from riskfront._data.table_file import is_parquet, is_saved_table, open_parquet
 from riskfront._problems.limits import Limit

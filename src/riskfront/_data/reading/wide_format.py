@@ -16,9 +16,8 @@ from riskfront._data.intake import Intake
 from riskfront._data.reading.batches import Source, WiderTypesError, read_ahead, sample, whole
 from riskfront._data.reading.cells import numbers_of, only_0_and_1
 from riskfront._data.reading.column_roles import Layout
-from riskfront._data.reading.example_keys import with_example_key
 from riskfront._data.reading.filters import Filter, filtered, parse_filters, refused, repeats
-from riskfront._data.reading.long_format import example_parts
+from riskfront._data.reading.long_format import example_parts, with_example_key
 from riskfront._data.reading.opening import from_frame, from_path, read_frame
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem

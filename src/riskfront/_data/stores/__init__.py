@@ -1,7 +1,6 @@
 """Losses on disk or in object storage: appended by many processes, resumed after a crash, never half-read.
 
-``store`` (LossStore) is the door. ``task`` says what a store belongs to, ``header`` writes it down, ``rows`` lays out
-rows and markers of complete settings, ``lazy_column`` reads a loss a block at a time, and ``storage`` with its
-``local_storage`` and ``remote_storage`` holds named objects. Data flow: rows -> store -> lazy columns -> a LossTable
-that stays on disk.
+``loss_store`` (LossStore) is the door. ``task`` says what a store belongs to, ``header`` writes it down, ``stored_rows`` lays
+out rows and markers of complete settings, ``lazy_column`` reads a loss a block at a time, and ``storage`` holds named objects.
+Data flow: rows -> store -> lazy columns -> a LossTable that stays on disk.
 """

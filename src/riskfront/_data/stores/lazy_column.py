@@ -17,7 +17,7 @@ import numpy as np
 from riskfront._data.stores.row_batches import RowBatches
 from riskfront._data.stores.storage import Storage
 from riskfront._data.sums import Rows
-from riskfront._support.arrays import Array
+from riskfront._support.arrays import Array, IntArray
 from riskfront.errors import StoreError
 
 _WINDOW_BYTES = 1 << 24  # rows read ahead of whoever goes through the column from top to bottom
@@ -187,3 +187,52 @@ class LazyColumn:
         """Whether the bytes of a stored row are those of the column: the same type, or 0/1 in a byte."""
         stored = self._stored[row]
         return stored == self._dtype or (self._dtype == np.bool_ and stored.kind in "iub" and stored.itemsize == 1)
+
+
+class MissingColumn:
+    """(settings, examples), True where an outcome is missing.
+
+    Args:
+        held: the rows of settings that miss some.
+        settings: the positions of these settings, in increasing order.
+        n_settings: of the whole column.
+    """
+
+    def __init__(self, held: LazyColumn, settings: IntArray, n_settings: int) -> None:
+        self._held, self._settings, self._n_settings = held, settings, n_settings
+        self._row = np.full(n_settings, -1)
+        self._row[settings] = np.arange(len(settings))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._n_settings, self._held.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.bool_)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def __getitem__(self, rows: Rows) -> Array:
+        held = self._row[rows]
+        out = np.zeros((len(held), self.shape[1]), dtype=np.bool_)
+        if (held >= 0).any():
+            out[held >= 0] = self._held[held[held >= 0]]
+        return out
+
+    def row_digests(self) -> list[bytes]:
+        nothing = hashlib.sha256(bytes(self.shape[1])).digest()
+        held = self._held.row_digests()
+        return [nothing if row < 0 else held[row] for row in self._row]
+
+    def check(self, rows: Array | None = None) -> None:
+        held = self._row if rows is None else self._row[rows]
+        self._held.check(held[held >= 0])
+
+    def part(self, rows: slice) -> MissingColumn:
+        row = self._row[rows]
+        settings = np.flatnonzero(row >= 0)
+        first = int(row[settings[0]]) if len(settings) else 0
+        return MissingColumn(self._held.part(slice(first, first + len(settings))), settings, len(row))

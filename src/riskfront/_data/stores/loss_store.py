@@ -31,8 +31,7 @@ import numpy as np
 
 from riskfront._data.groups import Groups
 from riskfront._data.stores.header import open_header
-from riskfront._data.stores.lazy_column import LazyColumn
-from riskfront._data.stores.missing_column import MissingColumn
+from riskfront._data.stores.lazy_column import LazyColumn, MissingColumn
 from riskfront._data.stores.open_storage import open_storage
 from riskfront._data.stores.row_batches import RowBatches
 from riskfront._data.stores.storage import Storage

@@ -18,9 +18,7 @@ from typing import Any
 import pandas as pd
 
 from riskfront._data.groups import all_groups
-from riskfront._support.data_digest import joined
-from riskfront._support.object_digest import Description, UnreadableError
-from riskfront.errors import InvalidInputError
+from riskfront._support.object_digest import described_code, fingerprint_data, joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,42 +48,9 @@ class Task:
     ) -> Task:
         """The task of a function on examples; ``more`` are further parts of its identity, as JSON values."""
         coded = all_groups(groups, len(examples))
-        code = _described_code(losses)
+        code = described_code(losses)
         identity = {"code": code.digest, "packages": code.packages, "examples": fingerprint_data(examples)}
         # levels too: a category that no example has decides what can be certified
         identity["groups"] = fingerprint_data([[name, coded[name].levels, coded[name].codes] for name in sorted(coded)])
         identity |= {name: joined("json", [json.dumps(value, sort_keys=True)]) for name, value in more.items()}
         return cls(len(examples), identity, coded, dict(bounds or {}))
-
-
-def fingerprint_data(value: Any) -> str:
-    """The digest of examples."""
-    return _described(
-        value,
-        "examples must be data whose content can be hashed, so that a store is never continued on others",
-        "Give it",
-    ).digest
-
-
-def fingerprint_code(function: Callable[..., Any]) -> str:
-    """The digest of a function and of everything of the user's that it leads to."""
-    return _described_code(function).digest
-
-
-def _described_code(function: Callable[..., Any]) -> Description:
-    return _described(
-        function,
-        "what the losses function refers to must have content that can be hashed, so that a store is never continued with "
-        "other code",
-        "Give it, or the function,",
-    )
-
-
-def _described(value: Any, must: str, give: str) -> Description:
-    try:
-        return Description(value)
-    except Exception as error:  # objects of all kinds are taken apart, and each may fail in its own way
-        reason = str(error) if isinstance(error, UnreadableError) else f"{type(value).__name__} is not ({error!r})"
-        raise InvalidInputError(
-            f"{must}; {reason}. {give} a text attribute 'fingerprint' that names its content."
-        ) from error

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 
 Scalar: TypeAlias = str | int | float | bool
@@ -143,7 +144,7 @@ class Choice:
         if not choices:
             raise InvalidInputError("Choice options must hold at least one option; got none.")
         for i, option in enumerate(choices):
-            if not _is_scalar(option):
+            if not (isinstance(option, str | bool) or _is_finite(option)):
                 raise InvalidInputError(
                     f"Choice options must be strings, finite numbers or booleans; got {option!r}. "
                     'Name the option by a string, such as "none", and look up in your function what it stands for.'
@@ -183,17 +184,8 @@ class Choice:
 Dimension: TypeAlias = Float | Int | Choice
 
 
-def plain(value: Any) -> Any:
-    """A numpy scalar as the Python value it holds; anything else unchanged."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, str | bool) or _is_finite(value)
 
 
 def _is_finite(value: Any) -> bool:

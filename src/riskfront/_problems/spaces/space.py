@@ -10,11 +10,14 @@ The same space in a TOML file, read by `Space.from_toml`:
     model = { type = "choice", options = ["small", "large"] }
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -22,8 +25,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from riskfront._problems.spaces.dimensions import Choice, Dimension, Float, Int, plain
+from riskfront._problems.spaces.dimensions import Choice, Dimension, Float, Int
+from riskfront._support.arrays import IntArray
+from riskfront._support.values import known, plain
 from riskfront.errors import InvalidInputError
 
 if sys.version_info >= (3, 11):
@@ -59,7 +65,7 @@ class Space:
         self._dimensions = dict(dimensions)
 
     @classmethod
-    def from_dict(cls, dimensions: Mapping[str, Dimension | Mapping[str, Any]]) -> "Space":
+    def from_dict(cls, dimensions: Mapping[str, Dimension | Mapping[str, Any]]) -> Space:
         """From dimensions, or their plain dicts as `to_dict` writes them; names need not be identifiers."""
         for name in dimensions:
             if not isinstance(name, str) or not name:
@@ -67,7 +73,7 @@ class Space:
         return cls(**{k: _parse(k, v) if isinstance(v, Mapping) else v for k, v in dimensions.items()})
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> "Space":
+    def from_toml(cls, path: str | Path) -> Space:
         """From the table `[space]` of a TOML file; the layout is at the top of this module."""
         try:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -209,3 +215,54 @@ def _parse(name: str, fields: Mapping[str, Any]) -> Dimension:
         raise InvalidInputError(f"{name} must have the fields type, {wanted}; got {sorted(fields)}.") from None
     except InvalidInputError as error:
         raise InvalidInputError(f"{name}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """``rows`` has one dimension for each axis and holds the row of the setting at each cell of the grid.
+
+    Numbers ascend along their axis; other values keep the order in which they first appear.
+    """
+
+    axes: tuple[str, ...]
+    rows: IntArray
+
+    @classmethod
+    def of(cls, configs: pd.DataFrame) -> Grid:
+        axes = [name for name in configs.columns if configs[name].nunique() > 1]
+        coded = [pd.factorize(configs[name], sort=configs[name].dtype.kind in "biuf") for name in axes]
+        shape = tuple(len(levels) for _, levels in coded)
+        cells = int(np.prod(shape, dtype=np.int64))
+        if cells != len(configs):
+            raise InvalidInputError(
+                f"this method needs settings that form a full grid; {' x '.join(map(str, shape))} values of "
+                f"{', '.join(axes)} make {cells:,} combinations, but the table has {len(configs):,} settings. "
+                "Add the missing settings, or use a method that needs no grid, such as pareto-testing."
+            )
+        # no two settings are equal, so as many settings as cells fill every cell exactly once
+        rows = np.empty(cells, dtype=np.int64)
+        rows[np.ravel_multi_index([codes for codes, _ in coded], shape) if axes else np.zeros(1, dtype=np.int64)] = (
+            np.arange(cells)
+        )
+        return cls(tuple(axes), rows.reshape(shape))
+
+    def corners(self) -> IntArray:
+        """The rows of the settings at the corners, shape (2,) * axes: index 0 is the low end of an axis, 1 the high end."""
+        ends = np.ix_(*[[0, length - 1] for length in self.rows.shape])
+        return self.rows[ends]
+
+    def starting_at(self, high: tuple[bool, ...]) -> Grid:
+        """The same grid with the axes turned so that the corner with these high ends becomes the origin."""
+        turned = self.rows[tuple(slice(None, None, -1) if end else slice(None) for end in high)]
+        return Grid(self.axes, turned)
+
+    def declared_corner(self, safest: Mapping[str, str]) -> tuple[bool, ...]:
+        """The corner that ``safest`` names, as axis -> "low" or "high"."""
+        for name, end in safest.items():
+            known(name, self.axes, "axis of the grid")
+            if end not in ("low", "high"):
+                raise InvalidInputError(f"safest['{name}'] must be 'low' or 'high'; got {end!r}.")
+        for name in self.axes:
+            if name not in safest:
+                raise InvalidInputError(f"safest must name an end for every axis; '{name}' is missing.")
+        return tuple(safest[name] == "high" for name in self.axes)

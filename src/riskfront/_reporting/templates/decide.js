@@ -53,7 +53,7 @@
     const share = from === 0 ? null : Math.abs(to - from) / Math.abs(from);
     const amount = share === null ? number(Math.abs(to - from)) : percent(share);
     if (goal.maximize) return better ? `raises ${goal.name} by ${amount}` : `lowers ${goal.name} by ${amount}`;
-    return better ? `saves ${amount} of ${goal.name}` : `costs ${amount} more ${goal.name}`;
+    return better ? `saves ${amount} of the ${goal.name}` : `raises the ${goal.name} by ${amount}`;
   };
 
   const step = (which, direction) => {
@@ -65,6 +65,18 @@
     return null;
   };
 
+  // "One more point of error (6 %) saves 12 % of the cost."
+  const wordsOfMove = (which, move, side) => {
+    const limit = data.limits[which];
+    if (!limit.percent) return `One step ${side}, ${move.shown}, ${move.words}.`;
+    const points = short(100 * Math.abs(limit.values[move.place] - limit.values[state.at[which]])), one = points === "1";
+    const more = limit.values[move.place] > limit.values[state.at[which]] ? "more" : "less";
+    const verb = one ? move.words : move.words.replace(/^(\w+)s\b/, "$1");
+    return more === "more"
+      ? `${one ? "One" : points} more point${one ? "" : "s"} of ${limit.name} (${move.shown}) ${verb}.`
+      : `${one ? "One point" : `${points} points`} of ${limit.name} less (${move.shown}) ${verb}.`;
+  };
+
   const wordsOfStep = which => {
     const parts = [];
     if (!chosen(state.at).length) {
@@ -72,8 +84,8 @@
       return next ? [`Nothing is certified here. The next value that is: ${next.shown}.`] : ["Nothing is certified at any looser value."];
     }
     const looser = step(which, 1), tighter = step(which, -1);
-    if (looser) parts.push(`One step looser, ${looser.shown}, ${looser.words}.`);
-    if (tighter) parts.push(`One step tighter, ${tighter.shown}, ${tighter.words}.`);
+    if (looser) parts.push(wordsOfMove(which, looser, "looser"));
+    if (tighter) parts.push(wordsOfMove(which, tighter, "tighter"));
     else if (state.at[which] > 0) parts.push("Nothing tighter is certified.");
     return parts;
   };
@@ -104,7 +116,7 @@
       : "Nothing could be certified at these limits.";
     $("buys").textContent = held
       ? capital(data.objectives.map((goal, place) => `${goal.label} ${number(front[state.pick][1 + place])}`).join(", ")) +
-        `; ${data.counts[flat(state.at)].toLocaleString("en-US")} settings are certified here.`
+        `; ${data.counts[flat(state.at)] === 1 ? "one setting is" : `${data.counts[flat(state.at)].toLocaleString("en-US")} settings are`} certified here.`
       : data.why[flat(state.at)];
   };
 
@@ -136,11 +148,13 @@
     const front = chosen(state.at), goals = data.objectives;
     let choice = "";
     if (goals.length > 1 && state.pick > 0 && front.length) {
-      const best = goals.findIndex((goal, place) => front.every(one => (goal.maximize ? front[state.pick][1 + place] >= one[1 + place] : front[state.pick][1 + place] <= one[1 + place])));
-      const goal = goals[best < 0 ? goals.length - 1 : best], value = front[state.pick][1 + goals.indexOf(goal)];
-      choice = best >= 0 ? ` --choose "${goal.name}"` : ` --choose "${goal.name} ${goal.maximize ? ">=" : "<="} ${value}"`;
+      const here = front[state.pick], others = front.filter(one => one !== here);
+      const best = goals.find((goal, place) => others.every(one => (goal.maximize ? here[1 + place] > one[1 + place] : here[1 + place] < one[1 + place])));
+      // no other setting of the front is as good in every objective
+      const asGood = goals.map((goal, place) => (here[1 + place] === null ? "" : `${goal.name} ${goal.maximize ? ">=" : "<="} ${here[1 + place]}`));
+      choice = ` --choose "${best ? best.name : asGood.filter(Boolean).join(", ")}"`;
     }
-    return `riskfront choose ${data.file}${limits.join("")}${choice} --out certificate.json`;
+    return `riskfront choose ${data.file}${limits.join("")}${choice}${data.into}`;
   };
 
   const hash = () => `#${data.limits.map((limit, which) => `${encodeURIComponent(limit.name)}=${limit.values[state.at[which]]}`).join("&")}${state.pick ? `&pick=${state.pick + 1}` : ""}`;

@@ -6,6 +6,8 @@ import functools
 import io
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,10 +15,9 @@ import numpy as np
 
 from riskfront._running.evaluation.outcome import Losses
 from riskfront._support.arrays import Array
-from riskfront._support.parent_watch import end_with
 from riskfront.errors import InvalidInputError, StoreError
 
-_LOADED: dict[str, tuple[Losses, Any]] = {}  # in a worker process: what the last cargo held
+_LOADED: dict[str, tuple[Losses, Any]] = {}  # in a worker process: what was unpacked last
 
 
 _WITH_CACHE = type(functools.lru_cache(lambda: None))
@@ -28,7 +29,7 @@ class Broadcast(Protocol):
     def unpack(self) -> tuple[Losses, Any]: ...
 
 
-class ObjectCargo:
+class ObjectPayload:
     """The objects themselves: for threads."""
 
     def __init__(self, losses: Losses, examples: Any) -> None:
@@ -38,18 +39,18 @@ class ObjectCargo:
         return self.held
 
 
-class FileCargo:
+class FilePayload:
     """A folder that each local process reads once; arrays are mapped, so that all processes share their memory."""
 
     def __init__(self, folder: str, client: int) -> None:
         self.folder, self.client = folder, client
 
     @classmethod
-    def pack(cls, losses: Losses, examples: Any, folder: Path) -> FileCargo:
+    def pack(cls, losses: Losses, examples: Any, folder: Path) -> FilePayload:
         mapped = type(examples) is np.ndarray and not examples.dtype.hasobject
         data = _pickled(losses, None if mapped else examples)
         try:
-            (folder / "cargo").write_bytes(data)
+            (folder / "packed").write_bytes(data)
             if mapped:
                 np.save(folder / "examples.npy", examples, allow_pickle=False)
         except OSError as error:
@@ -59,7 +60,7 @@ class FileCargo:
     def unpack(self) -> tuple[Losses, Any]:
         if self.folder not in _LOADED:
             end_with(self.client)
-            losses, examples = _unpickled((Path(self.folder) / "cargo").read_bytes())
+            losses, examples = _unpickled((Path(self.folder) / "packed").read_bytes())
             if (Path(self.folder) / "examples.npy").exists():
                 examples = np.load(Path(self.folder) / "examples.npy", mmap_mode="r", allow_pickle=False)
             _LOADED.clear()
@@ -67,7 +68,7 @@ class FileCargo:
         return _LOADED[self.folder]
 
 
-class SentCargo:
+class SentPayload:
     """Bytes that a cluster sends to its workers, for Dask, which keeps one copy on each.
 
     They stay bytes until a worker asks for them: an error on the way would be Dask's, one while unpacking is ours to explain.
@@ -78,13 +79,13 @@ class SentCargo:
         self._held: tuple[Losses, Any] | None = None
 
     @classmethod
-    def pack(cls, losses: Losses, examples: Any) -> SentCargo:
+    def pack(cls, losses: Losses, examples: Any) -> SentPayload:
         buffers: list[Any] = []
         data = _pickled(losses, examples, buffers)
         return cls(data, [np.asarray(buffer.raw()) for buffer in buffers])
 
     def __reduce__(self) -> Any:
-        return SentCargo, (self._data, self._arrays)
+        return SentPayload, (self._data, self._arrays)
 
     def unpack(self) -> tuple[Losses, Any]:
         if self._held is None:
@@ -92,13 +93,13 @@ class SentCargo:
         return self._held
 
 
-class RayCargo:
+class RayPayload:
     """A reference into Ray's object store, which holds one copy a machine."""
 
     def __init__(self, losses: Losses, examples: Any) -> None:
         import ray
 
-        self.reference = ray.put(SentCargo.pack(losses, examples))
+        self.reference = ray.put(SentPayload.pack(losses, examples))
 
     def unpack(self) -> tuple[Losses, Any]:
         import ray
@@ -153,8 +154,8 @@ def _pickled(losses: Losses, examples: Any, buffers: list[Any] | None = None) ->
         pickler.dump((SearchPath(), losses, examples))
     except Exception as error:
         raise InvalidInputError(
-            f"losses and examples must be such that they can be sent to other processes; they cannot ({error}). "
-            "Use n_jobs=1, or make what cannot travel inside the function."
+            f"the losses function and the examples must be sent to other processes, which failed ({error}). "
+            "Use n_jobs=1, or create inside the function what cannot be sent."
         ) from error
     return written.getvalue()
 
@@ -168,3 +169,22 @@ def _unpickled(data: bytes, arrays: list[Array] | None = None) -> tuple[Losses, 
 
     _, losses, examples = cloudpickle.loads(data, buffers=arrays)
     return losses, examples
+
+
+_SECONDS = 1.0
+_watched: set[int] = set()
+
+
+def end_with(client: int) -> None:
+    """From now on this process ends soon after ``client``, if that is its parent; on other systems nothing happens."""
+    if os.name == "nt" or client == os.getpid() or client in _watched:
+        return
+    _watched.add(client)
+    if os.getppid() == client:
+        threading.Thread(target=_watch, args=(client,), daemon=True, name="riskfront-parent").start()
+
+
+def _watch(client: int) -> None:
+    while os.getppid() == client:
+        time.sleep(_SECONDS)
+    os._exit(1)  # whoever waited for results is gone

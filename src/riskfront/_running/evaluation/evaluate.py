@@ -17,25 +17,27 @@ from riskfront._data.stores.task import Task
 from riskfront._data.table import LossTable
 from riskfront._problems.spaces.space import Config, Space, config_id
 from riskfront._running.evaluation.example_parts import examples_that_count
-from riskfront._running.evaluation.failing_examples import all_missing
-from riskfront._running.evaluation.failures import (
+from riskfront._running.evaluation.failing_examples import (
     SKIP_HINT,
     Failures,
+    WorkersLostError,
     all_failed,
+    all_missing,
     lost_workers,
     warn_of,
     with_evaluated,
 )
-from riskfront._running.evaluation.outcome import Failure, Losses, Outcome
-from riskfront._running.evaluation.result_rows import (
+from riskfront._running.evaluation.outcome import (
     Bounds,
+    Failure,
     GroupsGiven,
+    Losses,
+    Outcome,
     RowsOf,
     check_declared,
     check_examples,
     open_rows,
 )
-from riskfront._running.evaluation.retries import WorkersLostError
 from riskfront._running.evaluation.workers import Evaluator, Workers
 from riskfront._support.arrays import Array
 from riskfront._support.progress import ProgressBar
@@ -66,7 +68,8 @@ def evaluate(
         configs: the settings: dictionaries with the same keys, or a data frame with one row each.
         store: a path or an fsspec URL. Each setting is written as soon as it is evaluated (behind a URL, with others that are
             evaluated within a second); the same call later goes on where an earlier one was stopped. A store of another
-            function, other examples or other groups is refused.
+            function, other examples or other groups is refused. Two processes may write to one store, but do not share the
+            work: each evaluates what was not there when it began.
         n_jobs: processes, as in joblib; a Dask or Ray cluster by ``joblib.parallel_config``.
         groups: name -> (n_examples,), or a data frame, for limits that hold in every group.
         bounds: name -> (low, high), (0, 1) by default.

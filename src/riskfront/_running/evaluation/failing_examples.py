@@ -1,35 +1,33 @@
-"""Which examples does the user's function fail on, at one setting? The others keep their outcomes.
-
-The examples are split into 16 parts, and a part on which the function fails into 16 again, down to single examples. If a part
-failed and none of its own parts does, these are called again until one fails.
-
-Failures of chance (a time-out, a lost connection) stay what they are by this. Let example i fail with probability c_i at
-every call, independently of others, and let F be the set of examples that are missing in the end. A call on a part succeeds
-with probability prod (1 - c_i), which is the probability that F contains none of it. If the call fails, the parts that fail
-are drawn from their distribution given that there is one, by rejection sampling. So each example is in F with probability
-c_i, independently of others, as if each had been called once and alone. To take the first successful try for the outcome
-would count failures too rarely. To count the whole part as failed would tie examples to each other, planning examples to
-testing examples among them.
-
-Calls are bounded. A part whose failure was not found again by then is missing as a whole. With independent failures that
-happens only where they are so rare (c_i n well below 1) that no test of n examples could tell such a rate from zero.
-"""
+"""What happens where the user's function fails: retries, the examples that fail, and what is said about them."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from riskfront._data.stores.loss_store import LossStore
 from riskfront._data.stores.stored_rows import missing_of
 from riskfront._problems.spaces.space import Config
 from riskfront._running.evaluation.example_parts import take
-from riskfront._running.evaluation.outcome import Evaluated, Failure, Losses, Outcome, masked, outcome_of
+from riskfront._running.evaluation.outcome import (
+    Evaluated,
+    Failure,
+    Losses,
+    MemoryRows,
+    Outcome,
+    RowsOf,
+    masked,
+    outcome_of,
+)
 from riskfront._support.arrays import Array
-from riskfront.errors import InvalidInputError
+from riskfront.errors import EvaluationError, InvalidInputError
 
 PARTS = 16
 MOST_CALLS = (
@@ -134,3 +132,107 @@ def all_missing(names: Sequence[str], n_examples: int) -> dict[str, Array]:
     """The losses of a setting at which the function failed on every example. Booleans become whatever others have."""
     gaps = np.ones(n_examples, dtype=np.bool_)
     return {name: masked(np.zeros(n_examples, dtype=np.bool_), gaps) for name in names}
+
+
+Failures = dict[str, tuple[Config, Failure]]  # by the name of the setting
+SKIP_HINT = ", or go on with on_error='skip', which counts a failure as the worst outcome of its setting and example"
+
+
+def with_evaluated(error_of: Callable[[str], EvaluationError], rows: RowsOf, hint: str) -> EvaluationError:
+    """The error with what was evaluated before, and with a sentence that says where that is."""
+    stored = isinstance(rows, LossStore)
+    if stored:
+        kept = f"The {len(rows)} settings evaluated before are in the store: correct it and run again to go on"
+    else:
+        kept = f"The {len(rows)} settings evaluated before are in this error's 'evaluated'"
+    error = error_of(f"{kept}{hint}.")
+    error.n_evaluated, error.in_store, error.can_skip = len(rows), stored, bool(hint)
+    if isinstance(rows, MemoryRows) and len(rows):
+        error.evaluated = rows.table(rows.configs)
+    return error
+
+
+def lost_workers(lost: WorkersLostError, configs: Sequence[Config], rows: RowsOf) -> EvaluationError:
+    if lost.position is None:
+        problem = f"workers must be reachable; in {TRIES} tries they were not ({lost.reason}). Check the cluster."
+        return with_evaluated(partial(EvaluationError, problem, {}), rows, "")
+    config = configs[lost.position]
+    problem = (
+        f"workers must live until a setting is evaluated; they were lost ({lost.reason}) in all of {TRIES} tries of the "
+        f"setting {config}, in the last with no other setting beside it."
+    )
+    if lost.healthy:
+        problem += " The workers do other work: this setting ends its process, or needs more memory than there is."
+    else:
+        problem += (
+            " They could not be reached afterwards: check the cluster. Whether the setting is to blame is not known."
+        )
+    return with_evaluated(partial(EvaluationError, problem, config), rows, "")
+
+
+def warn_of(failures: Failures, total: int) -> None:
+    """Say that outcomes are missing."""
+    config, failure = next(iter(failures.values()))
+    warnings.warn(
+        f"the losses function failed at {len(failures)} of {total} settings, on some examples or on all. Those outcomes are "
+        f"missing, and calibrate counts each as the worst there can be; the first: {failure.reason}, at the setting {config}.",
+        stacklevel=3,
+    )
+
+
+def all_failed(failures: Failures) -> EvaluationError:
+    """The error if no setting has any outcome."""
+    config, failure = next(iter(failures.values()))
+    reason = f"All {len(failures)} settings failed on every example, the first so: {failure.reason}"
+    return replace(failure, reason=reason).error(config, "")
+
+
+TRIES = 3  # of a setting whose worker is lost, the last one without others beside it
+
+
+class WorkersLostError(Exception):
+    """Workers were lost again and again while a setting was evaluated, at last with no other setting beside it.
+
+    ``position`` is the setting's, None if no setting was begun; ``healthy`` says whether the workers do other things, so that
+    the setting is to blame.
+    """
+
+    def __init__(self, reason: str, position: int | None, healthy: bool) -> None:
+        super().__init__(reason)
+        self.reason, self.position, self.healthy = reason, position, healthy
+
+
+class LossOfWorkersError(Exception):
+    """Workers ended, or could not be reached, before all settings were evaluated."""
+
+
+class Retries:
+    """The settings that were lost, by position. To evaluate a setting twice is harmless."""
+
+    def __init__(self) -> None:
+        self._tries: Counter[int | None] = Counter()
+        self._again: dict[int, Config] = {}
+        self._alone: dict[int, Config] = {}
+
+    def __len__(self) -> int:
+        return len(self._again) + len(self._alone)
+
+    def lost(self, under_way: dict[int, Config]) -> list[int | None]:
+        """Take what was under way when workers were lost; the positions that were tried too often."""
+        positions: list[int | None] = [*under_way] or [None]
+        self._tries.update(positions)
+        exhausted = [position for position in positions if self._tries[position] >= TRIES]
+        for position, config in under_way.items():
+            if position not in exhausted:
+                (self._again if self._tries[position] < TRIES - 1 else self._alone)[position] = config
+        return exhausted
+
+    def together(self) -> Iterator[tuple[int, Config]]:
+        """Take out, one by one, what may be tried beside others; what is not taken stays."""
+        while self._again:
+            position = next(iter(self._again))
+            yield position, self._again.pop(position)
+
+    def alone(self) -> list[tuple[int, Config]]:
+        """Take out a setting that is tried without others, if there is one."""
+        return [self._alone.popitem()] if self._alone else []

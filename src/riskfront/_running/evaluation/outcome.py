@@ -1,21 +1,25 @@
-"""One call of the user's function at one setting: the losses it returned, checked, or what went wrong, in a sentence.
-
-A missing outcome (NaN, or an example on which the function fails) is masked in its loss. ``calibrate`` counts it as the worst
-there can be.
-"""
+"""The losses that one call of the user's function returned, checked; and where they go, memory or a store."""
 
 from __future__ import annotations
 
+import os
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from riskfront._data.stores.stored_rows import missing_of
-from riskfront._problems.spaces.space import Config
+from riskfront._data.columns import declared_bounds
+from riskfront._data.groups import all_groups
+from riskfront._data.stores.loss_store import LossStore
+from riskfront._data.stores.stored_rows import missing_of, range_of
+from riskfront._data.stores.task import Task
+from riskfront._data.table import LossTable
+from riskfront._problems.spaces.space import Config, config_id
+from riskfront._running.evaluation.example_parts import check as check_sequence
 from riskfront._running.evaluation.example_parts import guarded
 from riskfront._support.arrays import Array, BoolArray
 from riskfront.errors import EvaluationError, InvalidInputError
@@ -59,7 +63,6 @@ def outcome_of(losses: Losses, config: Config, examples: Any, *, gaps: bool = Fa
     Args:
         gaps: take NaN, infinite and masked values for missing outcomes; else they are a failure.
     """
-    n_examples = len(examples)
     try:
         found = losses(dict(config), guarded(examples))
     except (Exception, SystemExit) as error:  # a script that calls sys.exit would else take all other settings with it
@@ -67,7 +70,7 @@ def outcome_of(losses: Losses, config: Config, examples: Any, *, gaps: bool = Fa
         lines = traceback.format_exception(type(error), error, error.__traceback__ and error.__traceback__.tb_next)
         return Failure(f"the losses function failed with {said(error)}{_explained(error)}", "".join(lines))
     try:
-        return _checked(found, n_examples, gaps)
+        return _checked(found, examples, gaps)
     except InvalidInputError as problem:
         return Failure(str(problem))
     except Exception as error:  # what other libraries make of their values is beyond foresight
@@ -89,7 +92,7 @@ def _explained(error: BaseException) -> str:
     return ""
 
 
-def _checked(found: Any, n_examples: int, gaps: bool) -> Evaluated:
+def _checked(found: Any, examples: Any, gaps: bool) -> Evaluated:
     if not isinstance(found, Mapping):
         got = "None (is a return missing?)" if found is None else type(found).__name__
         raise InvalidInputError(
@@ -100,7 +103,8 @@ def _checked(found: Any, n_examples: int, gaps: bool) -> Evaluated:
     losses: dict[str, Array] = {}
     failure = None
     for name, values in found.items():
-        array, missing = _numbers(_name(name), values, n_examples)
+        array, missing = _numbers(_name(name), values, len(examples))
+        _must_be_in_order(name, values, examples)
         if missing is not None:
             example = int(np.argmax(missing))
             got = "a masked value" if np.ma.isMaskedArray(values) else array[example]
@@ -111,6 +115,18 @@ def _checked(found: Any, n_examples: int, gaps: bool) -> Evaluated:
             array = masked(array, missing)
         losses[name] = array
     return Evaluated(losses, failure)
+
+
+def _must_be_in_order(name: str, values: Any, examples: Any) -> None:
+    """Losses have no names of examples but their order; an index of pandas tells where that was lost, by sorting or merging."""
+    pandas = pd.Series | pd.DataFrame
+    if not isinstance(values, pd.Series) or not isinstance(examples, pandas) or values.index.equals(examples.index):
+        return
+    if not values.index.equals(pd.RangeIndex(len(values))):
+        raise InvalidInputError(
+            f"loss '{name}' must have its values in the order of the examples; its index is not that of the examples. Sort it "
+            "back with .reindex(examples.index), or return .to_numpy() where the order is right"
+        )
 
 
 def masked(values: Array, missing: BoolArray) -> Array:
@@ -171,3 +187,98 @@ def _detached(values: Any) -> Any:
         return values
     tensor = values.detach().cpu()
     return tensor.float() if tensor.is_floating_point() and tensor.element_size() < 4 else tensor
+
+
+Bounds = Mapping[str, tuple[float, float]]
+GroupsGiven = Mapping[str, Any] | pd.DataFrame | None  # name -> one value for each example
+
+
+class MemoryRows:
+    """Evaluated settings that are held in memory: what a store is, without one."""
+
+    def __init__(self, n_examples: int, groups: GroupsGiven, bounds: Bounds | None, copies: int = 0) -> None:
+        self.n_examples, self.copies = n_examples, copies
+        self._groups = all_groups(groups, n_examples)
+        check_bounds(bounds)
+        self._bounds = dict(bounds or {})
+        self._rows: dict[str, tuple[Config, Mapping[str, Array]]] = {}
+
+    def __contains__(self, config: Mapping[str, Any]) -> bool:
+        return config_id(config) in self._rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def configs(self) -> list[Config]:
+        return [dict(config) for config, _ in self._rows.values()]
+
+    @property
+    def loss_names(self) -> list[str]:
+        return list(next(iter(self._rows.values()))[1]) if self._rows else []
+
+    def write(self, config: Mapping[str, Any], losses: Mapping[str, Array]) -> None:
+        check_declared(losses, self._groups, self._bounds)
+        self._rows.setdefault(config_id(config), (dict(config), losses))
+
+    def writing_together(self) -> AbstractContextManager[None]:
+        """Nothing is written."""
+        return nullcontext()
+
+    def table(self, configs: Sequence[Mapping[str, Any]], *, bounds: Bounds | None = None) -> LossTable:
+        rows = [self._rows[config_id(config)][1] for config in configs]
+        losses = {name: _stacked([row[name] for row in rows]) for name in self.loss_names}
+        table = LossTable(configs, losses, self._groups, self._bounds if bounds is None else bounds)
+        table.copies_left_out = self.copies
+        return table
+
+
+def _stacked(rows: Sequence[Array]) -> Array:
+    """(rows, examples), a masked array if an outcome is missing."""
+    return (np.ma.stack if any(map(np.ma.isMaskedArray, rows)) else np.stack)(rows)
+
+
+RowsOf = LossStore | MemoryRows
+
+
+def open_rows(
+    store: str | os.PathLike[str] | None,
+    task: Callable[[], Task],
+    examples: Any,
+    groups: GroupsGiven,
+    bounds: Bounds | None,
+    storage_options: Mapping[str, Any] | None = None,
+    copies: int = 0,
+) -> RowsOf:
+    """Where evaluated settings go. The fingerprints of a task are only computed for a store. ``copies`` of the examples were
+    left out."""
+    check_examples(examples, groups)
+    check_bounds(bounds)
+    if store is None:
+        return MemoryRows(len(examples), groups, bounds, copies)
+    return LossStore(store, task(), storage_options=storage_options)
+
+
+def check_examples(examples: Any, groups: GroupsGiven) -> None:
+    check_sequence(examples)
+    all_groups(groups, len(examples))
+
+
+def check_bounds(bounds: Bounds | None) -> None:
+    if bounds is not None and not isinstance(bounds, Mapping):
+        raise InvalidInputError(
+            f"bounds must be a dictionary, name of a loss -> (low, high); got {type(bounds).__name__}."
+        )
+    declared_bounds(bounds or {}, bounds or {})  # each pair keeps to itself, if it is one
+
+
+def check_declared(losses: Mapping[str, Array], groups: Iterable[str], bounds: Bounds) -> None:
+    """What a table of these losses would refuse: said at the first setting, not when all are evaluated."""
+    for name in groups:
+        if name in losses:
+            raise InvalidInputError(
+                f"a name must stand for one thing; got '{name}' as a loss and as a group. Rename one."
+            )
+    if bounds:
+        ranges = {name: range_of(values) or bounds.get(name, (0.0, 1.0)) for name, values in losses.items()}
+        declared_bounds(bounds, ranges, {name: values.dtype for name, values in losses.items()})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import tempfile
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -16,17 +17,29 @@ import joblib
 import numpy as np
 
 from riskfront._problems.spaces.space import Config
-from riskfront._running.evaluation.broadcast import Broadcast, FileCargo, ObjectCargo, RayCargo, SentCargo, no_room
+from riskfront._running.evaluation.broadcast import (
+    Broadcast,
+    FilePayload,
+    ObjectPayload,
+    RayPayload,
+    SentPayload,
+    no_room,
+)
 from riskfront._running.evaluation.example_parts import take
-from riskfront._running.evaluation.failing_examples import outcome_with_gaps
+from riskfront._running.evaluation.failing_examples import (
+    LossOfWorkersError,
+    Retries,
+    WorkersLostError,
+    outcome_with_gaps,
+)
 from riskfront._running.evaluation.outcome import Failure, Losses, Outcome, outcome_of, said
-from riskfront._running.evaluation.retries import LossOfWorkersError, Retries, WorkersLostError
 from riskfront._support.cluster import is_cluster, jobs, never_in_this_process
-from riskfront._support.temporary_folders import scratch_folder
+from riskfront._support.files import scratch_folder
 from riskfront.errors import InvalidInputError, RiskfrontError
 
 _CHUNK = 4  # settings for each worker, where results come only when all of a chunk are done
 _SECONDS = 60.0  # that a cluster has to bring up a new worker
+_PAUSE = 0.1  # seconds
 
 
 class Evaluator(Protocol):
@@ -62,7 +75,7 @@ class Workers:
         self._kind = type(self._backend).__name__
         self.count = max(1, joblib.effective_n_jobs(self._n_jobs))
         self._parts: Sequence[tuple[int, int]] | None = None
-        self._cargo: Broadcast | None = None
+        self._payload: Broadcast | None = None
         self._pool: joblib.Parallel | None = None
         self._pool_in_use = contextlib.ExitStack()
         self._resources = contextlib.ExitStack()
@@ -75,10 +88,6 @@ class Workers:
         self._pool_in_use.close()
         self._resources.close()
 
-    @property
-    def _is_cluster(self) -> bool:
-        return is_cluster(self._backend)
-
     def run(
         self, configs: Iterable[Config], parts: Sequence[tuple[int, int]] | None = None
     ) -> Iterator[tuple[int, Outcome]]:
@@ -87,7 +96,7 @@ class Workers:
         Args:
             parts: for each setting the first and the last example (exclusive) it is evaluated on; by default on all.
         """
-        if self.count == 1 and not self._is_cluster:
+        if self.count == 1 and not is_cluster(self._backend):
             for index, config in enumerate(configs):
                 examples = self._examples if parts is None else part_of(self._examples, parts[index])
                 yield index, self._call(self._losses, config, examples)
@@ -125,7 +134,7 @@ class Workers:
                 yield joblib.delayed(_work)(broadcast, index, config, self._call, part)
 
         try:
-            results = self._results(tasks(self._loaded_cargo()))
+            results = self._results(tasks(self._ready_payload()))
             with contextlib.closing(results):
                 for index, outcome in results:
                     if under_way.pop(index, None) is not None:
@@ -137,14 +146,25 @@ class Workers:
             raise LossOfWorkersError(said(error).splitlines()[0].partition(". ")[0]) from error
 
     def _recover(self) -> None:
-        """After a loss: let go of what was lost too, and wait for a worker."""
+        """After a loss: let go of what was lost too, and wait for workers that answer."""
         with contextlib.suppress(Exception):
             self._pool_in_use.close()
         self._pool = None
         if self._kind == "DaskDistributedBackend":
-            self._backend.data_futures.pop(id(self._cargo), None)
-            with contextlib.suppress(Exception):
-                self._backend.client.wait_for_workers(1, timeout=_SECONDS)
+            self._backend.data_futures.pop(id(self._payload), None)
+            self._wait_for_answers()
+
+    def _wait_for_answers(self) -> None:
+        """Until all workers that the scheduler of Dask knows answer: it may not know yet that one has died, and what is sent to
+        that one is lost again."""
+        deadline = time.monotonic() + _SECONDS
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                self._backend.client.wait_for_workers(1, timeout=left)
+                if self._backend.client.run(abs, -1):
+                    return
+            except Exception:  # a worker that just died, in whichever way that shows
+                time.sleep(_PAUSE)
 
     def _healthy(self) -> bool:
         """Whether workers do what does not come from the user."""
@@ -169,22 +189,23 @@ class Workers:
         while chunk := list(itertools.islice(tasks, _CHUNK * self.count)):
             yield from self._pool(chunk)
 
-    def _loaded_cargo(self) -> Broadcast:
-        if self._cargo is None:
+    def _ready_payload(self) -> Broadcast:
+        if self._payload is None:
             if self._kind in ("LokyBackend", "MultiprocessingBackend"):
-                self._cargo = FileCargo.pack(self._losses, self._examples, self._folder())
+                self._payload = FilePayload.pack(self._losses, self._examples, self._folder())
             elif self._kind == "RayBackend":
-                self._cargo = RayCargo(self._losses, self._examples)
+                self._payload = RayPayload(self._losses, self._examples)
             elif self._kind == "DaskDistributedBackend":
-                self._cargo = SentCargo.pack(self._losses, self._examples)
+                self._payload = SentPayload.pack(self._losses, self._examples)
             else:
-                self._cargo = ObjectCargo(self._losses, self._examples)
-        if self._kind == "DaskDistributedBackend" and id(self._cargo) not in self._backend.data_futures:
-            # on every worker, so that the death of one loses nothing
-            (future,) = self._backend.client.scatter([self._cargo], broadcast=True)
-            self._backend.data_futures[id(self._cargo)] = future
-            self._resources.callback(self._backend.data_futures.pop, id(self._cargo), None)
-        return self._cargo
+                self._payload = ObjectPayload(self._losses, self._examples)
+        if self._kind == "DaskDistributedBackend" and id(self._payload) not in self._backend.data_futures:
+            # on every worker, so that the death of one loses nothing; under a new name each time, because what was lost under
+            # the old one is released whenever Python collects it, and would take what was sent again with it
+            (future,) = self._backend.client.scatter([self._payload], broadcast=True, hash=False)
+            self._backend.data_futures[id(self._payload)] = future
+            self._resources.callback(self._backend.data_futures.pop, id(self._payload), None)
+        return self._payload
 
     def _folder(self) -> Path:
         try:

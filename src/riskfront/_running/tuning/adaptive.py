@@ -13,17 +13,17 @@ import numpy as np
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.sequential.certificates import sequential_certificate
 from riskfront._calibration.sequential.course import Testing, check_adaptive, raced, references
-from riskfront._calibration.sequential.outcomes import race_edges, test_edges
+from riskfront._calibration.sequential.told import race_edges, search_level, test_edges
 from riskfront._data.stores.loss_store import LossStore
 from riskfront._data.stores.task import Task
 from riskfront._problems.problem import Problem
 from riskfront._problems.spaces.space import Config, Space, config_id
-from riskfront._running.evaluation.failures import Failures
-from riskfront._running.evaluation.result_rows import Bounds, MemoryRows, RowsOf
+from riskfront._running.evaluation.failing_examples import Failures
+from riskfront._running.evaluation.outcome import Bounds, MemoryRows, RowsOf
 from riskfront._running.evaluation.workers import Workers
 from riskfront._running.tuning.chunked_outcomes import ChunkedOutcomes, Price
 from riskfront._running.tuning.opt_and_test_rows import Part, Parts
-from riskfront._running.tuning.search_values import told_names
+from riskfront._running.tuning.search_loop import told_names, told_risks
 from riskfront._support.arrays import FloatArray
 from riskfront._support.progress import ProgressBar
 from riskfront.errors import InvalidInputError
@@ -41,7 +41,7 @@ class AdaptiveRun:
 
     Args:
         opt, test: outcomes on planning and on testing examples; they share ``configs``.
-        finalists: settings that raced all the way, by row.
+        finalists: settings that raced all the way, by row; while a search learns, those that may yet do so.
     """
 
     problem: Problem
@@ -82,7 +82,9 @@ class AdaptiveRun:
         if space.size is not None and space.size <= budget:
             self._race([self.row(space.at(at)) for at in range(space.size)], workers, bar, failures)
             return
-        size = budget if isinstance(searcher, GridSearch | RandomSearch) else max(batch, 1)
+        at_once = isinstance(searcher, GridSearch | RandomSearch)
+        size = budget if at_once else max(batch, 1)
+        stop = None if at_once else search_level(int(self.opt.edges[-1]))
         told: set[int] = set()
         idle = 0
         while len(told) < budget and idle < _REPEATS:
@@ -91,12 +93,15 @@ class AdaptiveRun:
                 break
             new = [row for row in dict.fromkeys(asked) if row not in told]
             idle = 0 if new else idle + 1
-            self._race(new, workers, bar, failures)
+            self._race(new, workers, bar, failures, stop=stop)
             for row in new:
                 self._tell(searcher, row)
             told |= set(new)
         if not told:
             raise InvalidInputError("a search must propose at least one setting; it proposed none.")
+        if stop is not None and stop < len(self.opt.edges) - 1:
+            left, self.finalists = self.finalists, []
+            self._race(left, workers, bar, failures, start=stop)
 
     def _add_references(self, space: Space) -> None:
         """The settings that drops are measured from come first, whatever a search proposes."""
@@ -112,7 +117,15 @@ class AdaptiveRun:
         for row in references(every, self.problem):
             self.row(every[row])
 
-    def _race(self, rows: Sequence[int], workers: Workers, bar: ProgressBar, failures: Failures | None) -> None:
+    def _race(
+        self,
+        rows: Sequence[int],
+        workers: Workers,
+        bar: ProgressBar,
+        failures: Failures | None,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> None:
         if not rows:
             return
         needed = self._needed(rows)
@@ -122,7 +135,7 @@ class AdaptiveRun:
         if self.price is not None:
             self.opt.evaluate([(row, 0) for row in rows], workers, bar, failures)
             prices = self._prices()
-        race = raced(self.opt, self.configs, self.problem, self.n_test, rows, self.finalists, prices)
+        race = raced(self.opt, self.configs, self.problem, self.n_test, rows, self.finalists, prices, start, stop)
         while not race.is_over:
             self.opt.evaluate(race.wanted(), workers, bar, failures)
             race.advance()
@@ -145,7 +158,7 @@ class AdaptiveRun:
         rows = list(dict.fromkeys([row, *references(self.configs, self.problem)]))
         level = min(self.opt.level(one) for one in rows)
         evidence = Evidence.of_planning(self.problem, self.opt.table(rows, slice(0, level)))
-        values = np.concatenate([evidence.risks(np.array([0]))[0], evidence.objectives(np.array([0]))[0]])
+        values = np.concatenate([told_risks(evidence, self.problem)[0], evidence.objectives(np.array([0]))[0]])
         if np.isfinite(values).all():
             searcher.tell(self.configs[row], dict(zip(told_names(self.problem), map(float, values), strict=True)))
 

@@ -8,15 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from riskfront._calibration.sequential.outcomes import groups_of
+from riskfront._calibration.sequential.told import groups_of
 from riskfront._data.groups import Groups
 from riskfront._data.table import LossTable
 from riskfront._problems.spaces.space import Config, config_id
-from riskfront._running.evaluation.failing_examples import all_missing
-from riskfront._running.evaluation.failures import SKIP_HINT, Failures, all_failed, lost_workers, with_evaluated
-from riskfront._running.evaluation.outcome import Failure
-from riskfront._running.evaluation.result_rows import Bounds, RowsOf
-from riskfront._running.evaluation.retries import WorkersLostError
+from riskfront._running.evaluation.failing_examples import (
+    SKIP_HINT,
+    Failures,
+    WorkersLostError,
+    all_failed,
+    all_missing,
+    lost_workers,
+    with_evaluated,
+)
+from riskfront._running.evaluation.outcome import Bounds, Failure, RowsOf
 from riskfront._running.evaluation.workers import Workers, part_of
 from riskfront._support.arrays import Array, FloatArray, IntArray
 from riskfront._support.progress import ProgressBar

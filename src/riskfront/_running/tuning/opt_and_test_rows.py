@@ -15,11 +15,12 @@ from riskfront._data.stores.header import claim
 from riskfront._data.stores.loss_store import LossStore, write_notes
 from riskfront._data.stores.open_storage import open_storage
 from riskfront._data.stores.storage import Storage
-from riskfront._data.stores.task import Task, fingerprint_data
+from riskfront._data.stores.task import Task
 from riskfront._running.evaluation.example_parts import take, take_groups
-from riskfront._running.evaluation.result_rows import Bounds, GroupsGiven, MemoryRows, RowsOf
+from riskfront._running.evaluation.outcome import Bounds, GroupsGiven, MemoryRows, RowsOf
 from riskfront._support.arrays import IntArray
 from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
+from riskfront._support.object_digest import fingerprint_data
 from riskfront.errors import InvalidInputError, StoreError
 
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from riskfront._data.groups import Groups
-from riskfront._data.missing_outcomes import check_complete, complete_losses
+from riskfront._data.problem_fit import check_complete, complete_losses
 from riskfront._data.stores.stored_rows import range_of
 from riskfront._data.sums import Rows
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront._problems.spaces.space import Config
 from riskfront._running.evaluation.evaluate import fill
-from riskfront._running.evaluation.failures import Failures
-from riskfront._running.evaluation.result_rows import RowsOf
+from riskfront._running.evaluation.failing_examples import Failures
+from riskfront._running.evaluation.outcome import RowsOf
 from riskfront._running.evaluation.workers import Evaluator
 from riskfront._support.arrays import Array, IntArray
 from riskfront._support.progress import ProgressBar

@@ -1,26 +1,28 @@
-"""The search on planning examples: ask for settings, evaluate them, tell the search how they did."""
+"""The search on planning examples: ask for settings, evaluate them, tell the search how they did; kept for later runs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from riskfront._data.stores.loss_store import LossStore
+from riskfront._data.table import LossTable
 from riskfront._problems.limits import Limit
 from riskfront._problems.problem import Problem
 from riskfront._problems.spaces.space import Config, Space, config_id
 from riskfront._running.evaluation.evaluate import fill
-from riskfront._running.evaluation.failures import SKIP_HINT, Failures, all_failed
-from riskfront._running.evaluation.result_rows import Bounds, RowsOf
+from riskfront._running.evaluation.failing_examples import SKIP_HINT, Failures, all_failed
+from riskfront._running.evaluation.outcome import Bounds, RowsOf
 from riskfront._running.evaluation.workers import Evaluator
 from riskfront._running.tuning.opt_and_test_rows import Part, Parts
-from riskfront._running.tuning.run_record import RunRecord, batch_size
-from riskfront._running.tuning.search_values import Teller, told_names
-from riskfront._support.arrays import IntArray
+from riskfront._support.arrays import BoolArray, FloatArray, IntArray
+from riskfront._support.checked_json import from_bytes, to_bytes
 from riskfront._support.progress import ProgressBar
-from riskfront.errors import InvalidInputError
+from riskfront.errors import InvalidInputError, StoreError
+from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.methods._evidence.ranges import tested_range
 from riskfront.search import LimitTarget, Remembering, Search, make_search
 
@@ -39,13 +41,21 @@ def start_search(
     budget: int,
     options: Mapping[str, Any],
     identity: Callable[[], Mapping[str, str]],
+    n_told: int | None = None,
 ) -> Search:
     """The search by its name, or as it is. One that shares its memory with others must share the task and the split with
     them: what others were told of their planning examples may be testing examples here.
+
+    Args:
+        n_told: of how many planning examples it is told; by default of all.
     """
     if search == "guided":
         pairs = zip(problem.limit_names, problem.limits, strict=True)
-        options = {"targets": [_target(*pair, parts, bounds) for pair in pairs], "delta": problem.delta, **options}
+        options = {
+            "targets": [_target(*pair, parts, bounds, n_told) for pair in pairs],
+            "delta": problem.delta,
+            **options,
+        }
     made = make_search(search, space, told_names(problem), seed=seed, budget=budget, **options)
     if isinstance(made, Remembering):
         made.belong_to(lambda: {**identity(), "objectives": ", ".join(told_names(problem))})
@@ -136,21 +146,25 @@ def _ask(search: Search, space: Space, n: int) -> dict[str, Config]:
     return found
 
 
-def _target(name: str, limit: Limit, parts: Parts, bounds: Bounds) -> LimitTarget:
+def _target(name: str, limit: Limit, parts: Parts, bounds: Bounds, n_told: int | None) -> LimitTarget:
     """A limit as a guided search needs it; where it speaks of groups, by the one with the fewest planning examples.
 
     Testing examples of a group are taken to be as frequent as planning examples: nothing of them is looked at, not even groups,
     for a plan that depends on how many hard examples were drawn to be tested is no longer independent of the test.
     """
+    low, high = bounds.get(limit.loss, (0.0, 1.0))
     if limit.quantile is not None:
         alpha = 1 - limit.quantile
+    elif limit.worst is not None and limit.threshold is None:  # what ``told_risks`` tells
+        alpha = (limit.value - low if limit.at_least is None else high - limit.value) / (high - low)
     else:
         low, high, at = tested_range(limit, lambda name: bounds.get(name, (0.0, 1.0)))
         upper = limit.at_least is None or limit.worst is not None
         alpha = (at - low if upper else high - at) / (high - low)
     n_opt, n_test = len(parts.opt.examples), len(parts.test.examples)
-    smallest = int(_group_sizes(limit, parts.opt).min())
-    return LimitTarget(name, alpha, max(1, smallest), max(1, round(smallest / n_opt * n_test)))
+    smallest = int(_group_sizes(limit, parts.opt).min() * (limit.worst or 1.0))
+    told = smallest if n_told is None else round(smallest / n_opt * n_told)
+    return LimitTarget(name, alpha, max(1, told), max(1, round(smallest / n_opt * n_test)))
 
 
 def _group_sizes(limit: Limit, part: Part) -> IntArray:
@@ -164,3 +178,128 @@ def _group_sizes(limit: Limit, part: Part) -> IntArray:
         return np.array([met.sum()])
     groups = part.groups[name]
     return np.bincount(groups.codes[met], minlength=len(groups.levels))
+
+
+class RunRecord:
+    """Decisions by name, in the store of the planning examples; forgotten at the end of the run where there is no store."""
+
+    def __init__(self, rows: RowsOf) -> None:
+        self._storage = rows.storage if isinstance(rows, LossStore) else None
+
+    def known(self, name: str) -> int | None:
+        """What was decided before, if anything was."""
+        text = None if self._storage is None else self._storage.read(f"search/{name}.json")
+        if self._storage is None or text is None:
+            return None
+        try:
+            return int(from_bytes(text)[name])
+        except (ValueError, TypeError, KeyError) as error:
+            raise StoreError(
+                f"'{self._storage.url}/search/{name}.json' must hold a number; it was damaged ({error}). "
+                "Restore it from a copy."
+            ) from None
+
+    def settle(self, name: str, value: int) -> int:
+        """What was decided first: this value, unless another one was before, or at the same moment by another process."""
+        if self._storage is not None:
+            self._storage.create(f"search/{name}.json", to_bytes({name: value}))
+        known = self.known(name)
+        return value if known is None else known
+
+
+def batch_size(record: RunRecord, given: int | None, workers: int) -> int:
+    """How many settings the search proposes at a time: as in the first run into the store, else as given, else one a worker."""
+    chosen = record.settle("batch_size", workers if given is None else given)
+    if given is not None and chosen != given:
+        raise InvalidInputError(
+            f"batch_size must be {chosen}, as in the run that this store was made by; got {given}. What a search proposes "
+            "depends on it: leave it out, or use another store."
+        )
+    return chosen
+
+
+def told_names(problem: Problem) -> list[str]:
+    """What a search is told: the normalised loss of each limit, then each objective."""
+    limits = problem.limit_names
+    return [*limits, *(f"{o.name} (free)" if o.name in limits else o.name for o in problem.objectives)]
+
+
+def told_risks(evidence: Evidence, problem: Problem) -> FloatArray:
+    """(settings, limits): the normalised loss of each limit, of all settings of the evidence.
+
+    A threshold of worst cases that is chosen on the settings told so far changes with them. The search is then told the mean of
+    the worst cases itself, between the bounds of its loss, so that values told at different times are comparable.
+    """
+    risks, table = evidence.risks().copy(), evidence.table
+    for column, limit in enumerate(problem.limits):
+        if limit.worst is not None and limit.threshold is None:
+            low, high = table.bounds(limit.loss)
+            measured = evidence.tests[column].worst_measured(table, None)
+            from_best = measured - low if limit.at_least is None else high - measured
+            risks[:, column] = np.nan_to_num(from_best / (high - low), nan=1.0)
+    return risks
+
+
+class Teller:
+    """Tells a search each setting once.
+
+    The search is told the worst value found so far where a setting has no value of an objective, as one that failed on every
+    example. Where none was found yet the setting waits, so that a run that is gone on with tells the search the same.
+
+    Args:
+        rows: evaluated settings, on planning examples.
+    """
+
+    def __init__(self, search: Search, problem: Problem, rows: RowsOf, bounds: Bounds | None) -> None:
+        self._search, self._problem, self._rows, self._bounds = search, problem, rows, bounds
+        self._names = told_names(problem)
+        self._worst = np.full(len(problem.objectives), -np.inf)
+        self._waiting: dict[str, Config] = {}
+        self.told: dict[str, Config] = {}
+
+    @property
+    def count(self) -> int:
+        """Settings that were told, or will be."""
+        return len(self.told) + len(self._waiting)
+
+    def has_told(self, configs: Iterable[Config]) -> None:
+        """Count these settings as told."""
+        self.told |= {config_id(config): config for config in configs}
+
+    def tell(self, configs: Sequence[Config]) -> None:
+        """Tell the search these settings, except those that it was told before; then those that waited."""
+        waited = list(self._waiting.values())
+        known = self.told.keys() | self._waiting.keys()
+        new = [config for config in configs if config_id(config) not in known]
+        self._waiting |= {config_id(config): config for config in new}
+        self._tell_ready(new)
+        self._tell_ready(waited)
+
+    def end(self) -> None:
+        """Count settings that still wait, for no setting has a value of some objective, as told."""
+        self.has_told(config for config in self._waiting.values() if config in self._rows)
+        self._waiting = {}
+
+    def _tell_ready(self, configs: Sequence[Config]) -> None:
+        ready = [config for config in configs if config in self._rows]
+        if not ready:
+            return
+        table = self._rows.table(ready, bounds=self._bounds)
+        evidence = Evidence.of_planning(self._problem, table)
+        risks, objectives = told_risks(evidence, self._problem), evidence.objectives()
+        self._worst = np.maximum(self._worst, self._worst_of(table, np.asarray(np.isfinite(objectives).any(axis=0))))
+        objectives = np.where(np.isfinite(objectives), objectives, self._worst)
+        for config, values in zip(ready, np.hstack([risks, objectives]), strict=True):
+            if np.isfinite(values).all():
+                self._search.tell(config, dict(zip(self._names, map(float, values), strict=True)))
+                self.told[config_id(config)] = config
+                self._waiting.pop(config_id(config), None)
+
+    def _worst_of(self, table: LossTable, known: BoolArray) -> FloatArray:
+        """(objectives,): the worst loss of these settings, to be minimised; -inf where none is known."""
+        found = np.full(len(known), -np.inf)
+        for column in np.flatnonzero(known):
+            objective = self._problem.objectives[column]
+            low, high = table.observed_range(objective.loss)
+            found[column] = -low if objective.maximize else high
+        return found

@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from riskfront._calibration.calibrate import certify
+from riskfront._calibration.calibrate import certified
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.uses_of_test_set import ASKED, UseOfTestSet
+from riskfront._calibration.sequential.told import race_edges, search_level
 from riskfront._data.columns import declared_bounds
 from riskfront._data.groups import all_groups
 from riskfront._data.identity.fingerprints import Repeats
@@ -27,17 +28,15 @@ from riskfront._problems.problem import Problem
 from riskfront._problems.spaces.space import Config, Space, config_id
 from riskfront._running.evaluation.evaluate import check_on_error
 from riskfront._running.evaluation.example_parts import examples_that_count
-from riskfront._running.evaluation.failures import Failures, warn_of
-from riskfront._running.evaluation.outcome import Losses
-from riskfront._running.evaluation.result_rows import Bounds, GroupsGiven, RowsOf, check_examples
+from riskfront._running.evaluation.failing_examples import Failures, warn_of
+from riskfront._running.evaluation.outcome import Bounds, GroupsGiven, Losses, RowsOf, check_examples
 from riskfront._running.evaluation.workers import Evaluator, Workers
 from riskfront._running.tuning.adaptive import adaptive_run
 from riskfront._running.tuning.chunked_outcomes import Price
 from riskfront._running.tuning.opt_and_test_rows import Part, shuffles, split
 from riskfront._running.tuning.planned_losses import PlannedRows
-from riskfront._running.tuning.recorded_uses import record_use, searched_before
+from riskfront._running.tuning.recorded_uses import UsedExamples, record_use, searched_before
 from riskfront._running.tuning.search_loop import search_settings, start_search
-from riskfront._running.tuning.used_examples import UsedExamples
 from riskfront._support.array_digest import fingerprint
 from riskfront._support.progress import ProgressBar
 from riskfront._support.values import whole_number
@@ -92,7 +91,8 @@ def tune(
         batch_size: settings that the search proposes at a time, before it is told of any of them; by default as many as there
             are workers. A search that learns proposes other settings in batches of another size: give the number to get the
             same certificate on any number of workers. A store keeps the number, and a run that is gone on with uses it.
-        store: a path or an fsspec URL; the same call later goes on where this one was stopped.
+        store: a path or an fsspec URL; the same call later goes on where this one was stopped. Two processes with one store do
+            not share the work.
         seed: of the split and of the search.
         groups: name -> (n_examples,), or a data frame, for limits that hold in every group.
         bounds: name -> (low, high), (0, 1) by default.
@@ -171,8 +171,18 @@ def tune(
     )
     if adaptive and store is not None and kept.notes:
         write_notes(f"{os.fspath(store).rstrip('/')}/test/0", kept.notes, storage_options)
+    n_opt = len(parts.opt.examples)
     searcher = start_search(
-        search, space, problem, parts, bounds or {}, seed, budget, search_options or {}, lambda: task().identity
+        search,
+        space,
+        problem,
+        parts,
+        bounds or {},
+        seed,
+        budget,
+        search_options or {},
+        lambda: task().identity,
+        n_told=int(race_edges(n_opt)[search_level(n_opt)]) if adaptive else None,
     )
     failures: Failures | None
     failures_of_test: Failures | None
@@ -319,8 +329,8 @@ def certify_along(
     Failures of the user's function on testing examples are collected, or the first is raised if there is no place for them.
     """
     planned = PlannedRows(plan, configs, test.rows, workers, problem, bar, failures)
-    certificate = certify(plan, planned.table(test.rows.n_examples, test.groups), problem)
-    return replace(certificate, data_sha256=_data_sha256(certificate, plan, configs, test.rows))
+    table = planned.table(test.rows.n_examples, test.groups)
+    return certified(plan, table, problem, lambda tested: _data_sha256(tested, plan, configs, test.rows))
 
 
 def _of_test(error: EvaluationError, searched: LossTable | None) -> EvaluationError:
@@ -340,9 +350,9 @@ def _of_test(error: EvaluationError, searched: LossTable | None) -> EvaluationEr
     return more
 
 
-def _data_sha256(certificate: Certificate, plan: Plan, configs: Sequence[Config], rows: RowsOf) -> str:
-    """The fingerprint of all that was looked at: every setting on planning examples, the tested ones on testing examples."""
-    tested = [configs[row] for row in plan.rows[: len(certificate.path)]]
+def _data_sha256(n_tested: int, plan: Plan, configs: Sequence[Config], rows: RowsOf) -> str:
+    """The fingerprint of all that was used: every setting on planning examples, the tested ones on testing examples."""
+    tested = [configs[row] for row in plan.rows[:n_tested]]
     return fingerprint({"opt": plan.opt.sha256, "test": rows.table(tested).sha256 if tested else None}, {})
 
 
@@ -380,7 +390,7 @@ def _check_bounds(problem: Problem, bounds: Bounds) -> None:
     declared = declared_bounds(bounds, dict.fromkeys(bounds, (np.nan, np.nan)))  # of no losses yet
     for limit in problem.limits:
         low, high = declared.get(limit.loss, (0.0, 1.0))
-        if limit.gap_per is not None or limit.term.is_ratio or limit.worst is not None:
+        if limit.gap_per is not None or limit.term.is_ratio or limit.threshold is not None:
             tested_range(limit, lambda name: declared.get(name, (0.0, 1.0)))
             continue
         if limit.quantile is not None or low < limit.value < high:

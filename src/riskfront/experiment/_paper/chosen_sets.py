@@ -12,8 +12,7 @@ from riskfront._calibration.calibrate import split_and_test
 from riskfront._data.table import LossTable
 from riskfront.experiment._paper.descriptions import Experiment
 from riskfront.experiment._paper.trials import problem_of
-from riskfront.experiment._repeated_splits import calibration_examples
-from riskfront.experiment._verdicts import true_value
+from riskfront.experiment._repeated_splits import calibration_examples, true_value
 from riskfront.methods import Method
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.methods._plan import resolve_defaults

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from riskfront._problems.limits import Limit
-from riskfront.experiment._paper.forms import ALPHAS, CALIBRATION, DELTA, PARETO, Lineup, default, exact, paper
+from riskfront.experiment._paper.stored_tables import ALPHAS, CALIBRATION, DELTA, PARETO, Lineup, default, exact, paper
 from riskfront.methods import SplitFST
 
 FOUR = ("ag_news", "imdb", "qnli", "qqp")

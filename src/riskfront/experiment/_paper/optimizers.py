@@ -12,8 +12,7 @@ from riskfront._calibration.decision import decide
 from riskfront._data.splits import split_examples
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
-from riskfront._problems.spaces.grid import Grid
-from riskfront._problems.spaces.space import Int, Space
+from riskfront._problems.spaces.space import Grid, Int, Space
 from riskfront.errors import MissingExtraError
 from riskfront.experiment._paper.descriptions import Experiment
 from riskfront.experiment._paper.stored_tables import full_row

@@ -17,9 +17,14 @@ from riskfront._support.values import known
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.experiment._paper import chosen_sets, clouds, figures, optimizers, trials
 from riskfront.experiment._paper.descriptions import EXPERIMENTS, Experiment
-from riskfront.experiment._paper.forms import FromCorner
-from riskfront.experiment._paper.stored_tables import StoredTable, find_tables, with_abstaining, with_fewer_exits
-from riskfront.experiment._paper.trial_figures import draw_trials
+from riskfront.experiment._paper.figures import draw_trials
+from riskfront.experiment._paper.stored_tables import (
+    FromCorner,
+    StoredTable,
+    find_tables,
+    with_abstaining,
+    with_fewer_exits,
+)
 from riskfront.methods import Method
 
 

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from riskfront._cascades.cascade import Router
+from riskfront._cascades.confidence import LearntConfidence
+from riskfront._data.logs.read_runs import read_runs
+from riskfront._data.reading.wide_format import read_wide
 from riskfront._data.table import LossTable
+from riskfront._problems.limits import Limit
+from riskfront._problems.problem import Problem
+from riskfront._problems.spaces.space import Grid
 from riskfront._support.arrays import IntArray
 from riskfront._support.checked_json import DamagedError, from_bytes
 from riskfront.errors import InvalidInputError, StoreError
-from riskfront.experiment._paper.language_models import MAKERS
+from riskfront.methods import (
+    SGT,
+    AlphaConstrained,
+    AlphaDeltaConstrained,
+    ConstrainedPath,
+    LowRiskPath,
+    Method,
+    ParetoTesting,
+    SplitFST,
+)
+from riskfront.methods._pareto_testing import PAPER_P_VALUE
 
 #: names in files -> what people call it
 WORDS = {
@@ -26,6 +43,7 @@ WORDS = {
     "mnli": "MNLI",
     "paper": "trained as in the paper",
     "early": "loss on early layers",
+    "all": "trained on all rows",
     "cls": "[CLS] exits",
     "pooled": "pooled exits",
 }
@@ -70,9 +88,9 @@ def find_tables(folder: str | os.PathLike[str], data: Sequence[str]) -> list[Sto
         name, variant, exits, _ = path.name.rsplit(".", 3)
         if name in data:
             stored = StoredTable(name, variant, exits, path)
-            if (made_of := stored.about.get("data", name)) != name:
+            if (described := stored.about.get("data", name)) != name:
                 raise StoreError(
-                    f"'{path}' must be a table of {name}; the file beside it says that it is one of {made_of}."
+                    f"'{path}' must be a table of {name}; the file beside it says that it is one of {described}."
                 )
             found.append(stored)
     if not found:
@@ -112,3 +130,126 @@ def with_abstaining(table: LossTable, lambdas: Sequence[float]) -> LossTable:
     losses["answered"] = table.losses("confidence")[rows] >= repeated["lambda"].to_numpy(dtype=np.float32)[:, None]
     groups = {name: table.group(name) for name in table.group_names}
     return LossTable(repeated, losses, groups, table.declared_bounds)
+
+
+ROUTERBENCH = "routerbench_0shot_subset.parquet"
+QUANTISED = "llama31_8b_mxquant_triviaqa"
+BEST = "gpt-4-1106-preview"
+
+
+def router_table(folder: Path) -> LossTable:
+    """Routers between two of eleven models by a confidence that is learnt from the prompts; the best model is the reference."""
+    runs = read_runs(_file(folder, ROUTERBENCH), "routerbench")
+    learnt = LearntConfidence(["task", "prompt_chars"])
+    table = Router(runs, stages=2, confidence=learnt, thresholds=20).table(binary=["score"])
+    return with_drops(table, BEST, "cost", np.asarray(table.losses("cost"), dtype=np.float32))
+
+
+def quantisation_table(folder: Path) -> LossTable:
+    """Quantisations of one model; the model itself is the reference, the mean number of bits the cost."""
+    problem = Problem(["score drop <= 0.02"], minimize="avg_bitwidth", reference="full")
+    settings = _file(folder, f"{QUANTISED}_configs.csv")
+    table, _ = read_wide(_file(folder, f"{QUANTISED}.parquet"), problem, example_column="sample_id", settings=settings)
+    bits = table.configs["avg_bitwidth"].to_numpy(dtype=np.float32)
+    return with_drops(table, "full", "bits", np.repeat(bits[:, None], table.n_examples, axis=1))
+
+
+def with_drops(table: LossTable, reference: str, objective: str, cost: np.ndarray) -> LossTable:
+    """Losses of every setting: how much its score is below that of the reference, signed and clipped, and what it costs."""
+    score = table.losses("score")
+    kind = np.int8 if score.dtype == np.bool_ else np.float32
+    score = score.astype(kind)
+    drop = score[table.reference(reference)] - score
+    clipped = np.maximum(drop, 0)
+    losses = {
+        "score_drop": drop,
+        "score_drop_clipped": clipped.astype(np.bool_) if kind is np.int8 else clipped,
+        objective: cost,
+    }
+    bounds = {"score_drop": (-1.0, 1.0), objective: (0.0, float(max(1.0, cost.max())))}
+    return LossTable(table.configs, losses, None, bounds)
+
+
+#: name of the data -> its table, from the folder of its logs
+MAKERS: dict[str, Callable[[Path], LossTable]] = {"router": router_table, "quantisation": quantisation_table}
+
+
+def _file(folder: Path, name: str) -> Path:
+    if not (folder / name).is_file():
+        raise StoreError(
+            f"'{folder}' must hold the logs '{name}'; it does not. Give the folder that does with --tables."
+        )
+    return folder / name
+
+
+DELTA = 0.1
+ALPHAS = (0.025, 0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2)
+#: examples that the paper calibrates on
+CALIBRATION = {"ag_news": 5000, "imdb": 5000, "qnli": 3400, "qqp": 5000, "mnli": 10_000}
+
+
+@dataclass(frozen=True)
+class FromCorner:
+    """A method that walks over the grid from the corner where every threshold is at this end."""
+
+    method: type[Any]
+    end: str
+
+    def on(self, table: LossTable) -> Method:
+        made: Method = self.method(safest=dict.fromkeys(Grid.of(table.configs).axes, self.end))
+        return made
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """Methods that face the same limits.
+
+    Args:
+        form: stands behind the names of the methods; empty for the paper's form.
+        limits: with the p-value that the form uses.
+        methods: as they are, or made for the grid of a table.
+    """
+
+    form: str
+    limits: tuple[Limit, ...]
+    methods: tuple[Method | FromCorner, ...]
+
+    def made_for(self, table: LossTable) -> list[Method]:
+        return [method.on(table) if isinstance(method, FromCorner) else method for method in self.methods]
+
+    def label(self, method: str) -> str:
+        return f"{method}, {self.form}" if self.form else method
+
+
+PARETO = ParetoTesting.as_in_the_paper()
+UNGUARDED: tuple[Method, ...] = (AlphaConstrained(), AlphaDeltaConstrained())
+
+
+def paper(
+    *limits: Limit, corner: str | None = "low", paths: bool = True, unguarded: Sequence[Method] = UNGUARDED
+) -> Lineup:
+    """The paper's form: Hoeffding-Bentkus p-values, half of the examples plan, conditional limits are padded.
+
+    Args:
+        corner: where methods on the grid start; None leaves them out.
+        paths: whether the low-risk path takes part where the grid does.
+    """
+    tested = tuple(
+        replace(limit, p_value=PAPER_P_VALUE, padded=limit.per is not None or limit.given is not None)
+        for limit in limits
+    )
+    on_grid = () if corner is None else (FromCorner(SGT, corner), *([FromCorner(LowRiskPath, corner)] if paths else []))
+    split = SplitFST(
+        spacing="every"
+    )  # section 7 orders all settings by their p-values; a grid of betas would skip most
+    return Lineup("", tested, (PARETO, split, *on_grid, ConstrainedPath(opt_fraction=0.5), *unguarded))
+
+
+def exact(*limits: Limit) -> Lineup:
+    """The paper's plan with riskfront's p-values: exact binomial tests, conditional limits on the examples they speak of."""
+    return Lineup("exact p-values", limits, (PARETO,))
+
+
+def default(*limits: Limit, form: str = "riskfront's default") -> Lineup:
+    """Everything as riskfront does it when nothing is said."""
+    return Lineup(form, limits, (ParetoTesting(),))

@@ -12,8 +12,7 @@ from riskfront._data.table import LossTable
 from riskfront._problems.objectives import Objective
 from riskfront._problems.problem import Problem
 from riskfront.experiment._paper.descriptions import Experiment
-from riskfront.experiment._paper.forms import Lineup
-from riskfront.experiment._paper.stored_tables import full_row
+from riskfront.experiment._paper.stored_tables import Lineup, full_row
 from riskfront.experiment._repeated_splits import run, summarize
 from riskfront.methods import Method
 from riskfront.methods._evidence.limit_tests import Evidence

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from riskfront._data.derived import gaps
-from riskfront._data.missing_outcomes import ends_of_missing
-from riskfront._data.problem_fit import check_fit
+from riskfront._data import derived_losses
+from riskfront._data.problem_fit import check_fit, ends_of_missing
 from riskfront._data.sums import Totals
 from riskfront._data.table import LossTable
 from riskfront._problems.limits import Limit
@@ -20,15 +18,13 @@ from riskfront._problems.problem import Problem
 from riskfront._problems.terms import Term
 from riskfront._support.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.methods._evidence.cvar_thresholds import measured_worst_cases, with_thresholds
 from riskfront.methods._evidence.prediction_powered import prediction_powered_p_values, with_proxy_weights
-from riskfront.methods._evidence.ranges import check_groups, tested_range
-from riskfront.statistics._inversion import smallest_rejected
+from riskfront.methods._evidence.ranges import check_groups, measured_worst_cases, tested_range, with_thresholds
 from riskfront.statistics._p_values import P_VALUES, PValue
 
 _DIGITS = 12  # estimates that differ by rounding alone are ties; a front must not depend on the order of summation
 ROUNDING = 1e-9  # a mean above its limit by less is at its limit
-BETS_AT_ONCE = 1 << 22  # losses that are turned into floats at a time
+BLOCK_SIZE = 1 << 22  # losses that are turned into floats at a time
 MANY_GROUPS = 100  # from so many on, groups bet side by side
 
 
@@ -151,7 +147,7 @@ class LimitTest:
     def groups(self, table: LossTable) -> list[Any]:
         """The groups, or pairs of groups, that the limit must hold in; None for all examples together."""
         if self.limit.gap_per is not None:
-            return [*gaps.pair_names(table.group(self.limit.gap_per).levels)]
+            return [*derived_losses.pair_names(table.group(self.limit.gap_per).levels)]
         return [None] if self.limit.per is None else list(table.group(self.limit.per).levels)
 
     def shown(self, normalised_loss: FloatArray) -> FloatArray:
@@ -178,7 +174,7 @@ class LimitTest:
 
     def squares(self, table: LossTable, rows: IntArray) -> FloatArray:
         """(rows, groups): sums of squared normalised losses."""
-        step, found = max(1, BETS_AT_ONCE // max(1, table.n_examples)), []
+        step, found = max(1, BLOCK_SIZE // max(1, table.n_examples)), []
         for start in range(0, len(rows), step):
             parts = self.sequences(table, rows[start : start + step])
             found.append(
@@ -226,7 +222,7 @@ class LimitTest:
             found = self.kind.from_totals(sums.total, sums.n, self.alpha, squares)
             return np.where(sums.total > (self.alpha + ROUNDING) * sums.n, 1.0, found)
         levels = np.full(len(rows), self.delta) if target_levels is None else target_levels
-        step = max(1, BETS_AT_ONCE // max(1, table.n_examples))
+        step = max(1, BLOCK_SIZE // max(1, table.n_examples))
         starts = range(0, len(rows), step) or range(1)
         blocks = [slice(start, start + step) for start in starts]
         found = np.concatenate([self._bets(table, rows[block], levels[block]) for block in blocks])
@@ -266,62 +262,21 @@ class LimitTest:
         losses: FloatArray,
         kept: BoolArray | None,
         target_levels: float | FloatArray,
-        alpha: float | None = None,
     ) -> FloatArray:
-        """(rows,): the betting p-value of losses in [0, 1], (rows, n), against the limit or another alpha."""
-        against = self.alpha if alpha is None else alpha
+        """(rows,): the betting p-value of losses in [0, 1], (rows, n), against the limit."""
         total = losses.sum(axis=1) if kept is None else losses.sum(axis=1, where=kept)
         n = losses.shape[1] if kept is None else kept.sum(axis=1)
-        hopeful = np.flatnonzero(total <= (against + ROUNDING) * n)
+        hopeful = np.flatnonzero(total <= (self.alpha + ROUNDING) * n)
         found = np.ones(len(losses))
         levels = np.broadcast_to(target_levels, found.shape)[hopeful]
-        found[hopeful] = self.kind.function(losses, against, levels, kept, hopeful)
+        found[hopeful] = self.kind.function(losses, self.alpha, levels, kept, hopeful)
         return found
-
-    def upper_bounds(self, table: LossTable, rows: IntArray, levels: FloatArray) -> FloatArray:
-        """(rows, groups): the smallest alpha, as a normalised loss, at which the losses would pass at ``levels``, (rows,);
-        never below the mean."""
-        found = self._inverted(table, rows, levels)
-        if self.limit.drop_from is None:
-            return found
-        nothing = (0.0 - self.low if self.upper else self.high) / (self.high - self.low)
-        return np.where((rows == table.reference(self.limit.drop_from))[:, None], nothing, found)
-
-    def _inverted(self, table: LossTable, rows: IntArray, levels: FloatArray) -> FloatArray:
-        sums = self.sums(table, rows)
-        means = np.nan_to_num(sums.means(), nan=1.0)
-        if self.kind.upper_bound is not None:
-            return np.maximum(self.kind.upper_bound(sums.total, sums.n, levels[:, None]), means)
-        if self.kind.needs == "sequence":
-            bounds = [self._bet_bound(losses, kept, levels) for losses, kept in self.sequences(table, rows)]
-            return np.maximum(np.stack(bounds, axis=1), means)
-        columns = [sums.total, np.broadcast_to(sums.n, sums.total.shape)]
-        if not self.kind.of_totals:
-            columns.insert(1, self.squares(table, rows))
-        groups = zip(*(column.T for column in columns), strict=True)
-        invert = [partial(self.kind.function, *group) for group in groups]
-        bounds = [smallest_rejected(p, mean, levels) for p, mean in zip(invert, means.T, strict=True)]
-        return np.stack(bounds, axis=1)
-
-    def _bet_bound(self, losses: FloatArray, kept: BoolArray | None, levels: FloatArray) -> FloatArray:
-        """(rows,): the end of an unbroken run of passed alphas, from 1 downwards over a grid that is fixed beforehand.
-
-        A bet need not fall as alpha grows, so bisection could find an alpha below one that was not passed.
-        """
-        below, above = self.alpha * np.arange(1, 51) / 50, self.alpha + (1 - self.alpha) * np.arange(1, 20) / 20
-        bound, unbroken = np.ones(len(losses)), np.ones(len(losses), dtype=bool)
-        for alpha in np.concatenate([below, above])[::-1]:
-            unbroken &= self.bet(losses, kept, levels, float(alpha)) <= levels
-            bound[unbroken] = alpha
-            if not unbroken.any():
-                break
-        return bound
 
     def sequences(self, table: LossTable, rows: IntArray) -> list[tuple[FloatArray, BoolArray | None]]:
         """For each group the normalised loss of the examples in their order, (rows, n), and which of them count."""
         values, condition, groups = table.sequences(self.term, rows)
         if self.limit.gap_per is not None:
-            return [(self._normalised(d), kept) for d, kept in gaps.paired(values, condition, groups)]
+            return [(self._normalised(d), kept) for d, kept in derived_losses.paired(values, condition, groups)]
         normalised_loss = self._normalised(values)
         if self.limit.padded:
             return [

@@ -11,27 +11,29 @@ import numpy as np
 
 from riskfront._data.table import LossTable
 from riskfront._support.arrays import BoolArray, FloatArray, IntArray
-from riskfront.methods._evidence.limit_tests import BETS_AT_ONCE, ROUNDING, Evidence, LimitTest
+from riskfront.methods._evidence.limit_tests import BLOCK_SIZE, ROUNDING, Evidence, LimitTest
 
 
-class Foreseen(Evidence):
-    """Evidence that knows the p-values of some settings, for bets that aim at one level; others it computes."""
+class KnownPValues(Evidence):
+    """Evidence that knows the p-values of some settings, for bets with one target level; others it computes."""
 
-    def __init__(self, evidence: Evidence, rows: IntArray, aim: float, found: FloatArray) -> None:
+    def __init__(self, evidence: Evidence, rows: IntArray, level: float, found: FloatArray) -> None:
         self.problem, self.table, self.tests = evidence.problem, evidence.table, evidence.tests
-        self._aim, self._place = aim, np.full(evidence.table.n_configs, -1)
+        self._level, self._place = level, np.full(evidence.table.n_configs, -1)
         self._place[rows] = np.arange(len(rows))
         self._found = found
 
     def p_values(self, rows: IntArray, target_levels: FloatArray | None = None) -> FloatArray:
         places = self._place[rows]
         levels = self.problem.delta if target_levels is None else target_levels
-        if (places < 0).any() or np.any(levels != self._aim):
+        if (places < 0).any() or np.any(levels != self._level):
             return super().p_values(rows, target_levels)
         return self._found[places]
 
 
-def foresee(evidences: Sequence[Evidence], rows: Sequence[IntArray], target_levels: Sequence[float]) -> list[Evidence]:
+def bet_together(
+    evidences: Sequence[Evidence], rows: Sequence[IntArray], target_levels: Sequence[float]
+) -> list[Evidence]:
     """Evidences with the p-values of these settings computed beforehand, one set of rows and one level for each evidence.
 
     All speak of one table, under problems that differ in the numbers of their limits only; without bets nothing is gained.
@@ -45,12 +47,12 @@ def foresee(evidences: Sequence[Evidence], rows: Sequence[IntArray], target_leve
         else:
             columns.append(
                 [
-                    test.p_values(table, asked, np.full(len(asked), aim)).max(axis=1)
-                    for test, asked, aim in zip(tests, rows, target_levels, strict=True)
+                    test.p_values(table, asked, np.full(len(asked), level)).max(axis=1)
+                    for test, asked, level in zip(tests, rows, target_levels, strict=True)
                 ]
             )
     found = [np.stack(limits, axis=1) for limits in zip(*columns, strict=True)]
-    return [Foreseen(*known) for known in zip(evidences, rows, target_levels, found, strict=True)]
+    return [KnownPValues(*known) for known in zip(evidences, rows, target_levels, found, strict=True)]
 
 
 def _walk_together(tests: Sequence[LimitTest]) -> bool:
@@ -69,15 +71,15 @@ def _bets(
     """For each test (its rows,): the p-value, the largest over groups."""
     setting, test = np.concatenate(rows), np.repeat(np.arange(len(tests)), [len(asked) for asked in rows])
     alpha = np.array([one.alpha for one in tests])[test]
-    aim = np.asarray(target_levels, dtype=np.float64)[test]
+    level = np.asarray(target_levels, dtype=np.float64)[test]
     found = np.zeros(len(setting))
     some = np.unique(setting)
-    step = max(1, BETS_AT_ONCE // max(1, table.n_examples))
+    step = max(1, BLOCK_SIZE // max(1, table.n_examples))
     for block in (some[start : start + step] for start in range(0, len(some), step)):
         mine = np.flatnonzero((setting >= block[0]) & (setting <= block[-1]))
         of = np.searchsorted(block, setting[mine])
         for losses, kept in tests[0].sequences(table, block):
-            found[mine] = np.maximum(found[mine], _group(tests[0], losses, kept, of, alpha[mine], aim[mine]))
+            found[mine] = np.maximum(found[mine], _group(tests[0], losses, kept, of, alpha[mine], level[mine]))
     return np.split(found, np.cumsum([len(asked) for asked in rows])[:-1])
 
 
@@ -87,7 +89,7 @@ def _group(
     kept: BoolArray | None,
     of: IntArray,
     alpha: FloatArray,
-    aim: FloatArray,
+    level: FloatArray,
 ) -> FloatArray:
     """(bets,): p-values of bets on rows ``of`` of the losses; 1 where the mean is above alpha, as ``LimitTest.bet`` has it."""
     if kept is None:
@@ -97,5 +99,5 @@ def _group(
         total = losses.sum(axis=1, where=kept)
     result = np.ones(len(of))
     hopeful = np.flatnonzero(total[of] <= (alpha + ROUNDING) * n[of])
-    result[hopeful] = test.kind.function(losses, alpha[hopeful], aim[hopeful], kept, of[hopeful])
+    result[hopeful] = test.kind.function(losses, alpha[hopeful], level[hopeful], kept, of[hopeful])
     return result

@@ -9,10 +9,9 @@ from riskfront.transformers._backbones.bert import Bert, Electra, Roberta
 from riskfront.transformers._backbones.deberta import DebertaV2
 from riskfront.transformers._backbones.distilbert import DistilBert
 from riskfront.transformers._backbones.family import Extras, Family, UnsupportedError
-from riskfront.transformers._backbones.layer import Layer
+from riskfront.transformers._backbones.layer import Layer, Packed
 from riskfront.transformers._backbones.modernbert import ModernBert
 from riskfront.transformers._backbones.mpnet import MPNet
-from riskfront.transformers._backbones.packed import Packed
 
 FAMILIES: dict[str, type[Family]] = {  # by the model_type of Hugging Face
     "albert": Albert,

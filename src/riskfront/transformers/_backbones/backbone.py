@@ -11,14 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from riskfront._support.arrays import Array
+from riskfront._support.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.transformers._backbones import FAMILIES, SUPPORTED, Extras, Layer, Packed, UnsupportedError
-from riskfront.transformers._backbones.layer_check import check
+from riskfront.transformers._backbones.family import check
 
 __all__ = ["Backbone", "Layer", "Packed", "load_classifier", "name_classes", "pick_device", "quiet"]
 
 BoolArray = Array
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 ENCODER = f"an encoder of a family that is known here ({SUPPORTED})"
 
 
@@ -46,6 +47,14 @@ class Backbone:
         except Exception as error:
             reason_ = f"it cannot be run layer by layer ({type(error).__name__}: {_one_line(error)})"
             raise InvalidInputError(_refusal(model, reason_)) from error
+
+    def to_dtype(self, name: str) -> None:
+        """All weights in this type, in place. Layers were compared with the model in single precision before."""
+        self.model.to(DTYPES[name])
+
+    @property
+    def dtype(self) -> str:
+        return str(next(self.model.parameters()).dtype).removeprefix("torch.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle: configuration and weights. Models that have run hold hooks of transformers, which cannot be pickled."""
@@ -100,10 +109,16 @@ class Backbone:
         in several layers."""
         return [self.family.joins_heads(j) for j in range(self.n_layers)]
 
-    def embed(self, inputs: dict[str, Tensor]) -> Packed:
-        """The embeddings of a padded batch, packed."""
-        mask = inputs["attention_mask"].bool()
-        return Packed(self.family.embed(inputs)[mask], mask.sum(dim=1))
+    def embed(self, inputs: dict[str, Tensor], lengths: IntArray | None = None) -> Packed:
+        """The embeddings of a padded batch, packed; with the lengths of its examples nothing waits for the device."""
+        if lengths is None:
+            mask = inputs["attention_mask"].bool()
+            return Packed(self.family.embed(inputs)[mask], mask.sum(dim=1))
+        longest = int(lengths.max())
+        seats = np.concatenate([row * longest + np.arange(length) for row, length in enumerate(lengths)])
+        states = self.family.embed(inputs).flatten(0, 1)[torch.from_numpy(seats).to(self.device)]
+        known: dict[str, Tensor | None] = {"longest": torch.tensor(longest)}
+        return Packed(states, torch.from_numpy(lengths).to(self.device), None, known)
 
     def layers(self, kept_heads: BoolArray | None = None) -> list[Layer]:
         """Every layer, with the heads that are kept, (layers, heads); the weights of the others are sliced out."""
@@ -131,7 +146,9 @@ def _rebuilt(kind: Any, config: Any, weights: dict[str, Tensor]) -> Backbone:
     with quiet(), torch.random.fork_rng():
         model = kind(config)
     model.load_state_dict(weights)
-    return Backbone(model.to(next(iter(weights.values())).device))
+    backbone = Backbone(model.to(next(iter(weights.values())).device))
+    backbone.to_dtype(next(name for name, kind in DTYPES.items() if any(v.dtype == kind for v in weights.values())))
+    return backbone
 
 
 def _refusal(model: Any, reason: str) -> str:

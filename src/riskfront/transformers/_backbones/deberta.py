@@ -13,8 +13,7 @@ from transformers.activations import ACT2FN
 
 from riskfront._support.arrays import Array
 from riskfront.transformers._backbones.family import Extras, Family, Parts, UnsupportedError, without_mask
-from riskfront.transformers._backbones.layer import Attention
-from riskfront.transformers._backbones.packed import Packed
+from riskfront.transformers._backbones.layer import Attention, Packed
 
 
 class DebertaV2(Family):

@@ -11,8 +11,7 @@ from torch.nn import functional
 
 from riskfront._support.arrays import Array
 from riskfront.transformers._backbones.family import Extras, Family, without_mask
-from riskfront.transformers._backbones.layer import Attention, attend
-from riskfront.transformers._backbones.packed import Packed
+from riskfront.transformers._backbones.layer import Attention, Packed, attend
 
 
 class ModernBert(Family):

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers._backbones.layer import Layer, attend
-from riskfront.transformers._backbones.packed import Packed
+from riskfront.transformers._backbones.layer import Layer, Packed, attend
 
 PRECISIONS = ("float32", "int8", "float16")
 ENGINE = "fbgemm"
@@ -108,7 +107,8 @@ def precisions_for(layers: list[Any]) -> tuple[str, ...]:
 
 
 def _is_plain(layer: Any) -> bool:
-    return type(layer) is Layer and layer.attention_output[0].device.type == "cpu"
+    weight = layer.attention_output[0] if type(layer) is Layer else None
+    return weight is not None and weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
 @dataclass(frozen=True)

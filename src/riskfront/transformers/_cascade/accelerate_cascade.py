@@ -12,34 +12,36 @@ import pandas as pd
 
 from riskfront._calibration.certificates.choice import choose
 from riskfront._problems.problem import Problem
-from riskfront._running.tuning.opt_and_test_rows import positions_of
-from riskfront._running.tuning.tune import tune
 from riskfront._support.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.methods import make_method
 from riskfront.transformers._accelerate import (
+    Plan,
     check_problem,
     classifier_of,
     declared,
-    looks_before,
     read_parts,
     thresholds_of,
     trace_of,
     train_parts,
-    usual_choice,
 )
-from riskfront.transformers._acceleration_plan import Grid, Plan
 from riskfront.transformers._cascade.cascade_classifier import CascadeClassifier, class_order
 from riskfront.transformers._cascade.cascade_trace import COLUMNS, CascadeTrace, cascade_space, small_thresholds
-from riskfront.transformers._data.fresh import fresh_texts
-from riskfront.transformers._data.learnt import Learnt
+from riskfront.transformers._certifying import (
+    Split,
+    certify_planned,
+    keep_examples,
+    looks_before,
+    settings_to_plan,
+    usual_choice,
+)
+from riskfront.transformers._data.known_texts import Learnt, fresh_texts
 from riskfront.transformers._data.texts import LabelledTexts, TextParts
 from riskfront.transformers._folder import encoder_of, must_be_free
-from riskfront.transformers._gain import FILE as GAIN
-from riskfront.transformers._gain import Gain, few_of, gain_of, some_alone, times_as_fast
+from riskfront.transformers._gain import GAIN, Gain, few_of, gain_of, some_alone, times_as_fast
 from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
-from riskfront.transformers._recomputing import keep_examples
+from riskfront.transformers._pruning.thresholds import Grid
 
 MOST = 100_000  # settings on a grid: minutes, where each takes milliseconds
 
@@ -115,24 +117,14 @@ def certify_cascade(
     trace = CascadeTrace(first, second, class_order(small.classes, large.classes))
     budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
     say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
-    earlier = looks_before(target, fresh.texts, problem, plan, space, budget)
-    certificate = tune(
-        trace.losses,
-        trace.examples,
-        space,
-        problem,
-        search=plan.search,
-        budget=budget,
-        n_jobs=1,
-        seed=plan.seed,
-        groups=trace.groups,
-        bounds=trace.bounds,
-        method=plan.method,
-        progress=progress,
-    )
-    test = positions_of(trace.examples, trace.groups, make_method(plan.method).opt_fraction, plan.seed)[1]
-    certificate = replace(certificate, notes=fresh.notes, guaranteed=make_method(plan.method).guaranteed).after(earlier)
-    certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, test))
+    method = make_method(plan.method)
+    searched: dict[str, Any] = {"search": plan.search, "budget": budget, "seed": plan.seed}
+    earlier = looks_before(target, fresh.texts.contents, problem, method, space, **searched)
+    split = Split.of(trace, method.opt_fraction, plan.seed)
+    configs = settings_to_plan(trace, space, problem, split, **searched, progress=progress)
+    certificate = certify_planned(trace, configs, problem, method, split, progress=progress)
+    certificate = replace(certificate, notes=fresh.notes, guaranteed=method.guaranteed).after(earlier)
+    certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, split.test))
     used = frozenset(fresh.texts.contents)
     found = CascadeClassifier(classifier_of(small), classifier_of(large), certificate, calibrated=used)
     keep_examples(target / "small", first, plan.seed)
@@ -140,7 +132,7 @@ def certify_cascade(
     (target / GAIN).unlink(missing_ok=True)
     found.save_pretrained(target)
     if certificate:
-        _gain(found, trace, fresh.texts, test).save(target)
+        _gain(found, trace, fresh.texts, split.test).save(target)
     return found
 
 

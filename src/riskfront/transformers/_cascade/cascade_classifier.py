@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,21 @@ import torch
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.monitoring.monitor import Monitor
 from riskfront._support.arrays import Array, BoolArray, IntArray
-from riskfront._support.checked_json import parse_json
+from riskfront._support.checked_json import check_digests, parse_json, write_digests
 from riskfront._support.files import write_text
-from riskfront._support.folder_digests import check_digests, write_digests
 from riskfront._verification.check import Check
 from riskfront.errors import NotCertifiedError, StoreError
-from riskfront.transformers._adaptive_classifier import AdaptiveClassifier, Texts
+from riskfront.transformers._adaptive_classifier import AdaptiveClassifier, Texts, answered, labels_of
 from riskfront.transformers._cascade.cascade_trace import SMALL, CascadeSetting, CascadeTrace
-from riskfront.transformers._data.learnt import Learnt, load_contents, save_contents
-from riskfront.transformers._deployment import answered, check_texts, labels_of, outcomes
-from riskfront.transformers._exits.heads import entropy
-from riskfront.transformers._folder import CALIBRATED, local_folder, must_be_free, push_folder, write_guard
-from riskfront.transformers._pruning.runtime import Answers
+from riskfront.transformers._data.known_texts import Learnt, load_contents, save_contents
+from riskfront.transformers._data.tokens import as_list
+from riskfront.transformers._deployment import check_texts, outcomes
+from riskfront.transformers._exits import entropy
+from riskfront.transformers._folder import CALIBRATED, card, local_folder, must_be_free, push_folder, write_guard
+from riskfront.transformers._pruning.network import Answers
 
 FORMAT, FILE = 1, "cascade.json"
+LARGE = "large/encoder"
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class CascadeClassifier:
 
     def answer(self, texts: Texts, *, batch_size: int = 32) -> CascadeAnswers:
         """Texts through the small encoder, and those that it is not sure of through the large one."""
-        setting = self.used_setting
+        setting, texts = self.used_setting, as_list(texts)
         stays = np.zeros(len(texts), dtype=bool)
         found = np.zeros((len(texts), len(self.classes)), dtype=np.float32)
         small = large = None
@@ -188,7 +189,7 @@ class CascadeClassifier:
         if self.calibrated is not None:
             save_contents(target / CALIBRATED, self.calibrated)
         write_digests(target, [FILE, *([CALIBRATED] if self.calibrated is not None else [])])
-        write_guard(target, "CascadeClassifier", "large/encoder", self.certificate)
+        write_guard(target, "CascadeClassifier", LARGE, self.certificate)
         if self.certificate is not None:
             self.certificate.save(target / "certificate.json")
 
@@ -199,7 +200,13 @@ class CascadeClassifier:
             repo_id: such as "me/my-classifier"; it is made where there is none.
             options: private, token, commit_message, revision, create_pr, as for transformers.
         """
-        return push_folder(self.save_pretrained, repo_id, **options)
+        options_of_card: dict[str, Any] = {
+            "kind": "CascadeClassifier",
+            "encoder": LARGE,
+            "certificate": self.certificate,
+        }
+        describe = partial(card, **options_of_card, on_hub=True)
+        return push_folder(self.save_pretrained, describe, repo_id, **options)
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], *, device: str | None = None) -> CascadeClassifier:

@@ -19,8 +19,8 @@ from riskfront._problems.spaces.space import Choice, Space
 from riskfront._support.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.transformers._pruning.cost import Work, flops
+from riskfront.transformers._pruning.network import Setting
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
-from riskfront.transformers._pruning.setting import Setting
 from riskfront.transformers._pruning.thresholds import Thresholds, quantiles
 
 SMALL = "tau_small"
@@ -106,13 +106,19 @@ class CascadeTrace:
         sure = passes.entropies < setting.tau_small
         stays = sure.any(axis=1)
         depth = np.where(stays, sure.argmax(axis=1), n_layers)
-        answer = passes.probabilities[np.arange(len(positions)), depth][:, self._order]
+        answer = passes.probabilities[np.arange(len(positions)), depth]
+        left, by_words = self.small.left_by_words(setting.tau_small, positions), None
+        if left is not None:
+            by_words, of_words = left
+            stays, depth = stays | by_words, np.where(by_words, 0, depth)
+            answer = np.where(by_words[:, None], of_words, answer)
+        answer = answer[:, self._order]
         right = np.where(stays, answer.argmax(axis=1) == self.large.labels[positions], ~found["error"])
         full_right = ~found["error"] if setting.large == Setting() else ~self._full_error(positions)
         confidence = np.where(stays, answer.max(axis=1), found["confidence"]).astype(np.float32)
         heads = self.small.network.kept_heads(0.0).sum(axis=1)
         lengths = self.small.tokens.lengths[positions]
-        work = Work(heads, lengths, passes.tokens, depth, exits=True, prunes=False)
+        work = Work(heads, lengths, passes.tokens, depth, exits=True, prunes=False, by_words=by_words)
         return {
             "accuracy_drop": full_right.astype(np.float32) - right.astype(np.float32),
             "accuracy_drop_clipped": full_right & ~right,

@@ -104,6 +104,15 @@ def read_texts(source: str | os.PathLike[str] | pd.DataFrame | Any) -> pd.DataFr
     return _from_hub(str(source))
 
 
+@dataclass(frozen=True)
+class Rows:
+    """How many rows go where; None for all there are. Without a column `split`, half of the rows are for calibration."""
+
+    train: int | None = None
+    validation: int = 1000
+    calibration: int | None = None
+
+
 def split_texts(
     frame: pd.DataFrame,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,9 @@ import torch
 
 from riskfront._support.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.transformers._exits.pooling import FIRST, SECOND, SPECIAL
+from riskfront.transformers._exits import FIRST, SECOND, SPECIAL
+
+TEXTS = "texts must be a list with at least one text, or one pair of texts"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class Tokens:
     def packed_texts(self, positions: IntArray, device: torch.device | str = "cpu") -> torch.Tensor:
         """(tokens,): which text each token of these examples is of, one example after the other."""
         return torch.from_numpy(np.concatenate([self._texts_of(i) for i in positions])).to(device)
+
+    def words(self, positions: IntArray) -> list[Array]:
+        """Of each of these examples, its tokens without special ones."""
+        return [np.asarray(self.ids[i])[self._texts_of(i) != SPECIAL] for i in positions]
 
     def _texts_of(self, i: int) -> Array:
         if self.texts is not None:
@@ -125,13 +131,15 @@ def load_tokenizer(name: str) -> Any:
 
 def tokenize(tokenizer: Any, texts: Sequence[str] | Sequence[tuple[str, str]], max_length: int) -> Tokens:
     """Texts or pairs of texts; those longer than `max_length` tokens are cut, with one warning."""
-    if isinstance(texts, str) or not len(texts):
-        raise InvalidInputError("texts must be a list with at least one text, or one pair of texts.")
+    texts = as_list(texts)
+    if not texts:
+        raise InvalidInputError(f"{TEXTS}; got none.")
     pairs = isinstance(texts[0], tuple | list)
     for i, text in enumerate(texts):
         if is_missing(text):
             raise InvalidInputError(
-                f"every text must have at least one character; number {i} is {'empty' if text is not None else 'missing'}. "
+                f"every text must have at least one character; number {i} is "
+                f"{'empty' if isinstance(text, str | tuple | list) else 'missing'}. "
                 "Leave it out, or have the others answered: missing='abstain'."
             )
         fine = (
@@ -161,6 +169,16 @@ def tokenize(tokenizer: Any, texts: Sequence[str] | Sequence[tuple[str, str]], m
     types = None if types is None else [np.asarray(values, dtype=np.int8) for values in types]
     padding = tokenizer.pad_token_id
     return Tokens(ids, types, 0 if padding is None else padding, _texts(tokenizer, found, ids, pairs))
+
+
+def as_list(texts: Any) -> list[Any]:
+    """Texts in their order, whatever holds them: a column of a data frame would be asked by its labels, not by places."""
+    if isinstance(texts, list):
+        return texts
+    if isinstance(texts, str | Mapping | pd.DataFrame) or not isinstance(texts, Iterable):
+        hint = " Give one column: frame['text']." if isinstance(texts, pd.DataFrame) else ""
+        raise InvalidInputError(f"{TEXTS}; got {type(texts).__name__}.{hint}")
+    return texts.tolist() if isinstance(texts, np.ndarray) else list(texts)
 
 
 def must_be_unicode(text: str, which: str) -> None:

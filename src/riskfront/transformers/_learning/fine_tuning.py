@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +19,13 @@ from riskfront._support.arrays import IntArray
 from riskfront._support.progress import ProgressBar
 from riskfront.errors import InvalidInputError
 from riskfront.transformers._data.tokens import Tokens
-from riskfront.transformers._exits.pooling import check_kind, features, first_exit, n_parts
-from riskfront.transformers._learning.checkpoint import Checkpoint
+from riskfront.transformers._exits import check_kind, features, first_exit, n_parts
+from riskfront.transformers._learning.reports import LearningCurve
+from riskfront.transformers._learning.steps import Checkpoint
+
+ROUNDS = 2  # of trying each number of threads
+CLEARLY = 1.15  # times as fast, before fewer threads than the user allows are taken
+TRIED = 8  # texts of the steps by which the number of threads is chosen
 
 
 @dataclass(frozen=True)
@@ -65,11 +73,13 @@ def fine_tune(
     seed: int = 0,
     progress: bool | None = None,
     checkpoint: Path | None = None,
-) -> None:
+    say: Callable[[str], None] = lambda line: None,
+) -> LearningCurve | None:
     """Train all weights of a Hugging Face sequence classifier, in place; `exits` is what exits will read, for early layers.
 
     With the path of a checkpoint, how far the training is gets written there now and then; the same call later goes on from
-    there, to the same weights as without a stop.
+    there, to the same weights as without a stop. Returns how often each text of the first epoch was answered rightly before it
+    was learnt from.
     """
     device = next(model.parameters()).device
     learns = nn.ModuleDict({"model": model})
@@ -79,25 +89,43 @@ def fine_tune(
     rates = [group["lr"] for group in optimizer.param_groups]
     per_epoch = -(-len(tokens) // how.batch_size)
     targets = torch.tensor(labels, dtype=torch.int64)  # a copy: the labels of a data frame are read-only
-    with torch.random.fork_rng(), ProgressBar("fine-tuning", how.epochs * len(tokens), shown=progress) as bar:
+    batches = _batches(tokens, how, seed)
+
+    def loss_and_right(batch: IntArray) -> tuple[Tensor, Tensor]:
+        inputs, texts = tokens.padded(batch, device), tokens.packed_texts(batch, device)
+        return _loss(learns, inputs, texts, targets[batch].to(device), how)
+
+    def try_out() -> None:
+        """A small step that teaches nothing."""
+        with torch.random.fork_rng():
+            loss_and_right(np.arange(min(len(tokens), TRIED)))[0].backward()
+        optimizer.zero_grad()
+
+    with torch.random.fork_rng(), measured_threads(try_out if device.type == "cpu" else None, say):
         torch.manual_seed(seed)  # of dropout
         kept = Checkpoint(checkpoint, learns, optimizer)
-        done = (kept.restore() or {"steps": 0})["steps"]
+        found = kept.restore() or {"steps": 0, "right": []}
+        done, right = found["steps"], found.get("right")  # how many of each step of the first epoch
+        sizes = [len(batch) for batch in islice(batches, done)]  # drawn again, but not learnt from twice
         model.train()
-        for step, batch in enumerate(_batches(tokens, how, seed)):
-            if step >= done:  # batches of a restored training are drawn again, but not learnt from twice
+        with ProgressBar("fine-tuning", how.epochs * len(tokens), sum(sizes), progress) as bar:
+            for step, batch in enumerate(batches, start=done):
                 for group, rate in zip(optimizer.param_groups, rates, strict=True):
                     group["lr"] = rate * _share_of_rate(step, how.epochs * per_epoch, how.warmup)
-                inputs, texts = tokens.padded(batch, device), tokens.packed_texts(batch, device)
-                loss = _loss(learns, inputs, texts, targets[batch].to(device), how)
+                loss, n_right = loss_and_right(batch)
                 optimizer.zero_grad()
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
+                sizes.append(len(batch))
+                if right is not None and step < per_epoch:
+                    right.append(n_right)
                 if kept.is_due():
-                    kept.save({"steps": step + 1})
-            bar.advance(len(batch))
+                    right = None if right is None else [int(n) for n in right]
+                    kept.save({"steps": step + 1, "right": right})
+                bar.advance(len(batch))
         model.eval()
+    return None if right is None else LearningCurve(tuple(sizes[:per_epoch]), tuple(int(n) for n in right))
 
 
 def _optimizer(learns: nn.ModuleDict, how: FineTuning) -> torch.optim.Optimizer:
@@ -126,7 +154,10 @@ def _share_of_rate(step: int, total: int, warmup: float) -> float:
     return min((step + 1) / rise, max(0.0, (total - step) / max(1, total - rise)))
 
 
-def _loss(learns: nn.ModuleDict, inputs: dict[str, Tensor], texts: Tensor, wanted: Tensor, how: FineTuning) -> Tensor:
+def _loss(
+    learns: nn.ModuleDict, inputs: dict[str, Tensor], texts: Tensor, wanted: Tensor, how: FineTuning
+) -> tuple[Tensor, Tensor]:
+    """The loss, and how many of the answers are right."""
     found = learns["model"](**inputs, output_hidden_states="probes" in learns)
     loss = functional.cross_entropy(found.logits, wanted)
     if "probes" in learns and len(wanted) > 1:  # a single example cannot be standardised
@@ -137,7 +168,7 @@ def _loss(learns: nn.ModuleDict, inputs: dict[str, Tensor], texts: Tensor, wante
             f"the training loss must stay finite; it became {loss.item()}. Use a smaller learning rate than "
             f"{how.learning_rate:g}."
         )
-    return loss
+    return loss, (found.logits.detach().argmax(dim=1) == wanted).sum()
 
 
 class Probes(nn.Module):
@@ -162,3 +193,38 @@ class Probes(nn.Module):
             for probe, states in zip(self.probes, hidden[self.first : -1], strict=True)
         ]
         return torch.stack(losses).mean()
+
+
+@contextmanager
+def measured_threads(step: Callable[[], None] | None, say: Callable[[str], None]) -> Iterator[int]:
+    """Inside, torch runs with as many threads as made `step` fastest, at most as many as before; says so where that is fewer.
+
+    None as `step`: nothing is measured, because the work is not the processor's.
+    """
+    most = torch.get_num_threads()
+    try:
+        chosen = most if most == 1 or step is None else _fastest(step, most, say)
+        torch.set_num_threads(chosen)
+        yield chosen
+    finally:
+        torch.set_num_threads(most)
+
+
+def _fastest(step: Callable[[], None], most: int, say: Callable[[str], None]) -> int:
+    candidates = sorted({most, max(1, most // 2), 1}, reverse=True)
+    step()  # the first one makes what all others use
+    seconds = dict.fromkeys(candidates, float("inf"))
+    for _ in range(ROUNDS):
+        for n in candidates:
+            torch.set_num_threads(n)
+            begin = time.perf_counter()
+            step()
+            seconds[n] = min(seconds[n], time.perf_counter() - begin)
+    best = min(candidates, key=seconds.__getitem__)
+    if best == most or seconds[most] < CLEARLY * seconds[best]:
+        return most
+    say(
+        f"training with {best} of {most} threads: the first steps take {seconds[best]:.2f} s with {best} and "
+        f"{seconds[most]:.2f} s with {most}, because other programs use the processor"
+    )
+    return best

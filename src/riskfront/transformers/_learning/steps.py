@@ -1,6 +1,7 @@
-"""Work that is done once: each step leaves a folder that says what it was made from, whole or not at all.
+"""Training that was stopped goes on: steps that are done once, and a checkpoint inside the longest.
 
-The folder lists the digests of its files, which are checked before they are used.
+A step leaves a folder that says what it was made from, whole or not at all. It lists the digests of its files, and the
+checkpoint carries one of its content; what is damaged is not used.
 """
 
 from __future__ import annotations
@@ -9,18 +10,111 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from riskfront._support.files import make_usual, sync_file
-from riskfront._support.folder_digests import check_digests, write_digests
-from riskfront._support.temporary_folders import LOCK, scratch_folder
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from riskfront._support.checked_json import DIGEST, check_digests, write_digests
+from riskfront._support.files import LOCK, make_usual, scratch_folder, sync_file, written_whole
 from riskfront.errors import RiskfrontError, StoreError
 
+SECONDS = 60.0  # between two checkpoints, and at least twenty times what it takes to write one
 Result = TypeVar("Result")
 ABOUT = "step.json"
 _CHECKPOINT = ".checkpoint"
+
+
+@dataclass
+class Checkpoint:
+    """Keeps the state of a training in a file now and then.
+
+    Args:
+        path: of the file; None to keep nothing.
+        modules: whatever learns.
+        optimizer: Adam or AdamW.
+    """
+
+    path: Path | None
+    modules: nn.ModuleDict
+    optimizer: torch.optim.Optimizer
+    _last: float = field(default_factory=lambda: time.monotonic())
+    _pause: float = 0.0
+
+    def is_due(self) -> bool:
+        return self.path is not None and time.monotonic() - self._last >= max(SECONDS, self._pause)
+
+    def save(self, position: dict[str, Any]) -> None:
+        """Everything as it is now; `position` is plain values."""
+        if self.path is None:
+            return
+        begin = time.monotonic()
+        tensors = {f"module.{name}": value.contiguous() for name, value in self.modules.state_dict().items()}
+        for number, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{number}.{name}": value.contiguous() for name, value in state.items()}
+        tensors["random"] = torch.get_rng_state()
+        if torch.cuda.is_available():
+            tensors |= {f"cuda.{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
+        with written_whole(self.path) as path:
+            about = json.dumps(position)
+            save_file(_unshared(tensors), path, metadata={"position": about, DIGEST: _digest(tensors, about)})
+        self._last = time.monotonic()
+        self._pause = 20 * (self._last - begin)
+
+    def restore(self) -> dict[str, Any] | None:
+        """Put everything back as it was, and return the position; None where there is no checkpoint."""
+        if self.path is None or not self.path.is_file():
+            return None
+        try:
+            with safe_open(self.path, "pt") as file:
+                about = dict(file.metadata() or {})
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            if about[DIGEST] != _digest(tensors, about["position"]):
+                return None  # damaged
+            position = json.loads(about["position"])
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError, OverflowError):
+            return None  # whatever it is, it is no checkpoint: begin at the beginning
+        self.modules.load_state_dict(_part(tensors, "module."))
+        state: dict[int, dict[str, Tensor]] = {}
+        for key, value in _part(tensors, "optimizer.").items():
+            number, _, name = key.partition(".")
+            state.setdefault(int(number), {})[name] = value
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
+        torch.set_rng_state(tensors["random"])
+        for i, random in _part(tensors, "cuda.").items():
+            torch.cuda.set_rng_state(random, int(i))
+        return dict(position)
+
+
+def _digest(tensors: dict[str, Tensor], about: str) -> str:
+    from blake3 import blake3
+
+    digest = blake3(about.encode())
+    for name in sorted(tensors):
+        value = tensors[name].detach().cpu().contiguous()
+        digest.update(json.dumps([name, str(value.dtype), list(value.shape)]).encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return str(digest.hexdigest())
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights that two layers share are written twice: safetensors holds no shared memory."""
+    seen: set[int] = set()
+    found = {}
+    for name, value in tensors.items():
+        found[name] = value.clone() if value.data_ptr() in seen and value.numel() else value
+        seen.add(value.data_ptr())
+    return found
 
 
 class Steps:
@@ -33,7 +127,7 @@ class Steps:
     """
 
     def __init__(self, folder: str | os.PathLike[str], say: Callable[[str], None] = lambda line: None) -> None:
-        self.folder, self._say = Path(folder), say
+        self.folder, self.say = Path(folder), say
         self._made: dict[str, str] = {}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -58,11 +152,11 @@ class Steps:
             try:
                 check_digests(target)
             except StoreError as error:
-                self._say(f"{name}: made again, because {error}")
+                self.say(f"{name}: made again, because {error}")
             else:
-                self._say(f"{name}: done before")
+                self.say(f"{name}: done before")
                 return load(target)
-        self._say(f"{name} ...")
+        self.say(f"{name} ...")
         try:
             with scratch_folder(self.folder, f".{name}.") as unfinished:
                 make(unfinished)

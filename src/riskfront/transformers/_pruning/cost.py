@@ -8,8 +8,7 @@ import numpy as np
 
 from riskfront._support.arrays import Array, IntArray
 from riskfront.transformers._backbones import Extras
-from riskfront.transformers._exits.heads import HIDDEN
-from riskfront.transformers._exits.layout import Layout
+from riskfront.transformers._exits import HIDDEN, Layout
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,7 @@ class Work:
         layers_run: (examples,), from 0.
         exits: whether exit heads run at every depth, `prunes`: whether token predictors do.
         cut: the depth at which the exit answers whatever is left, whether the others run or not; None where there is none.
+        by_words: (examples,), whether each left at the exit before the embedding; None where that is not asked.
     """
 
     heads: IntArray
@@ -46,6 +46,7 @@ class Work:
     exits: bool
     prunes: bool
     cut: int | None = None
+    by_words: Array | None = None
 
     def asked(self, first_exit: int) -> Array:
         """(layers,): whether the exit at each depth below the last is asked."""
@@ -76,6 +77,8 @@ def flops(sizes: Sizes, work: Work) -> Array:
         total += until_leaving(asked * _exit(sizes, work), np.minimum(work.layers_run + 1, sizes.n_layers))
     if work.prunes:
         total += until_leaving(_predictor(sizes, work), work.layers_run)  # where an example leaves, nothing is pruned
+    if work.by_words is not None:  # an addition for each class, of each word and each pair
+        total = np.where(work.by_words, 0.0, total) + 2.0 * sizes.n_classes * work.lengths
     return total
 
 

@@ -20,9 +20,8 @@ from riskfront._problems.problem import Problem
 from riskfront._problems.proxies import batch_column
 from riskfront._support.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.transformers._pruning.passes import leaving_depths
+from riskfront.transformers._pruning.network import Setting
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
-from riskfront.transformers._pruning.setting import Setting
 
 DISAGREEMENT = "disagreement"
 #: the losses that disagreement stands for wherever nobody names a proxy
@@ -84,9 +83,7 @@ def disagreement(
     """(positions,) each: where a setting answers differently from the full model, and where it answers at all."""
     setting = Setting.of(config)
     full = trace.passes(0.0, 0.0, positions).probabilities[:, -1].argmax(axis=1)
-    found = trace.passes(setting.tau_token, setting.tau_head, positions, precision=setting.precision)
-    layers_run = leaving_depths(found.entropies, setting.tau_layer, setting.cut(trace.network.backbone.n_layers))
-    answer = found.probabilities[np.arange(len(positions)), layers_run]
+    answer, _, _ = trace.answers(setting, positions)
     return answer.argmax(axis=1) != full, answer.max(axis=1) >= setting.abstain
 
 

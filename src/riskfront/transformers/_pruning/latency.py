@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
 from riskfront._support.files import write_text
 from riskfront.errors import StoreError
 from riskfront.transformers._backbones import Packed
-from riskfront.transformers._exits.heads import entropy
-from riskfront.transformers._exits.pooling import FIRST, SECOND, features
+from riskfront.transformers._data.tokens import Tokens
+from riskfront.transformers._exits import FIRST, SECOND, entropy, features
 from riskfront.transformers._pruning.cost import Work, until_leaving
 from riskfront.transformers._pruning.network import Network
 
@@ -36,7 +36,7 @@ class Clock:
     Args:
         tokens: (lengths,), rising from 1.
         heads: (counts,), numbers of heads at which a layer was timed, rising from 0.
-        layer: (counts, lengths), `embedding`, `exit`, `predictor`: (lengths,).
+        layer: (counts, lengths), `embedding`, `exit`, `predictor`, `words`: (lengths,).
     """
 
     tokens: Array
@@ -45,6 +45,7 @@ class Clock:
     embedding: Array
     exit: Array
     predictor: Array
+    words: Array = field(default_factory=lambda: np.zeros(0))
 
     def milliseconds(self, network: Network, work: Work) -> Array:
         """(examples,): the parts that were run of each example, one text at a time."""
@@ -54,11 +55,14 @@ class Clock:
         depths = np.arange(len(kept))
         exits = self._at(self.exit, reading) * work.asked(network.layout.first_exit)
         predictors = self._at(self.predictor, reading) * (work.prunes & (depths >= network.layout.first_predictor))
-        return (
+        total = (
             self._at(self.embedding, work.lengths)
             + until_leaving(layers + predictors, work.layers_run)
             + until_leaving(exits, np.minimum(work.layers_run + 1, len(kept)))
         )
+        if work.by_words is None:
+            return total
+        return np.where(work.by_words, 0.0, total) + self._at(self.words, work.lengths)
 
     def save(self, path: Path) -> None:
         values = {name: np.asarray(getattr(self, name)).tolist() for name in self.__annotations__}
@@ -101,8 +105,9 @@ def measure_clock(network: Network, max_length: int, precision: str = "float32")
         runs += [partial(layer, batch) for layer in layers]
         runs += [partial(_some_tokens, network, int(n))]
         runs += [partial(_ask_exit, network, batch), partial(_ask_predictor, network, batch)]
+        runs += [partial(_ask_words, network, int(n))]
     found = fastest(runs).reshape(len(tokens), -1).T
-    return Clock(tokens, heads, found[:3], found[3], found[4], found[5])
+    return Clock(tokens, heads, found[:3], found[3], found[4], found[5], found[6])
 
 
 def clocks_of(
@@ -144,14 +149,21 @@ def _ask_exit(network: Network, batch: Packed) -> bool:
     layout, depth = network.layout, network.backbone.n_layers - 1
     texts = torch.full((len(batch.states),), FIRST, device=batch.states.device)
     texts[len(texts) // 2 :] = SECOND
-    read = features(layout.exits, layout.pairs, batch.states, batch.lengths, texts)
+    read = features(layout.exits, layout.pairs, batch.states.float(), batch.lengths, texts)
     parts = layout.exit_parts(depth) * batch.states.shape[1] // read.shape[1]
     found = torch.softmax(network.exit_heads(depth, read.repeat(1, parts)), dim=1)
     return bool((entropy(found) < 0.1).any())
 
 
+def _ask_words(network: Network, n: int) -> bool:
+    if network.words is None:
+        return False
+    tokens = Tokens([np.arange(n + 1)], None, 0)
+    return bool((entropy(network.read_words(tokens, np.array([0]))) < 0.1).any())
+
+
 def _ask_predictor(network: Network, batch: Packed) -> Packed:
     depth = network.backbone.n_layers - 1
-    seen = batch.with_states(batch.states.repeat(1, network.layout.predictor_parts(depth)))
+    seen = batch.with_states(batch.states.float().repeat(1, network.layout.predictor_parts(depth)))
     keep = network.predictors.importance(depth, seen) >= 0.0
     return batch.only_tokens(keep)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,15 +21,119 @@ from riskfront._support.progress import ProgressBar
 from riskfront._support.sealed_tensors import load_sealed, save_sealed
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.transformers._data.tokens import Tokens
-from riskfront.transformers._exits.beside import ExitsBeside, must_share_all_but_exits
+from riskfront.transformers._exits import entropy
 from riskfront.transformers._pruning.cost import Work, flops, relative_cost
 from riskfront.transformers._pruning.latency import Clock
-from riskfront.transformers._pruning.network import Network, Walk
-from riskfront.transformers._pruning.passes import Passes, Way, leaving_depths
-from riskfront.transformers._pruning.setting import Setting
+from riskfront.transformers._pruning.network import Network, Setting, Walk
+
+if TYPE_CHECKING:
+    from riskfront.transformers._pruning.network import Network, Walk
 
 _CODES = {"float32": 0, "float16": 2, "int8": 3}  # in files; 1 was int8 with a scale for each token
 BLOCK = 1024  # examples a file: a killed run loses at most so many of one pass
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Examples that went through all layers with the same heads, perhaps with different token thresholds.
+
+    Every threshold above `above` and up to `up_to` keeps the same tokens of that example, so it need not be run again.
+
+    Args:
+        examples: (rows,), positions.
+        above: see ``up_to``.
+        up_to: (rows,).
+        tokens: (rows, layers), tokens that entered each layer.
+        probabilities: (rows, layers + 1, classes), by the exit head at each depth and by the classifier after the last layer;
+            zeros where there is no exit.
+    """
+
+    examples: IntArray
+    above: Array
+    up_to: Array
+    tokens: IntArray
+    probabilities: Array
+
+    @classmethod
+    def joined(cls, parts: Sequence[Passes]) -> Passes:
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__annotations__))
+
+    def take(self, rows: IntArray) -> Passes:
+        return Passes(*(getattr(self, name)[rows] for name in self.__annotations__))
+
+    @cached_property
+    def entropies(self) -> Array:
+        """(rows, layers + 1): many exit thresholds ask for them."""
+        return entropies(self.probabilities)
+
+
+@dataclass(frozen=True)
+class Way:
+    """What a pass goes through: heads that are kept, (layers, heads), in one precision."""
+
+    mask: Array
+    precision: str
+
+    @property
+    def key(self) -> bytes:
+        return self.precision.encode() + self.mask.tobytes()
+
+
+def leaving_depths(found: Array, tau_layer: float, cut: int | None = None) -> IntArray:
+    """(examples,), from 0: the layers run before the first exit whose entropy is below the threshold, or all.
+
+    Args:
+        found: (examples, layers + 1) entropies, infinite where there is no exit.
+        cut: a depth at which every text leaves that is left.
+    """
+    leaves = found < tau_layer
+    leaves[:, -1] = True
+    if cut is not None:
+        leaves[:, cut] = True
+    return leaves.argmax(axis=1)
+
+
+def entropies(probabilities: Array) -> Array:
+    """True entropy in nats over the last axis, as the runtime computes it; infinite where there is no exit."""
+    found: Array = entropy(torch.from_numpy(np.ascontiguousarray(probabilities))).numpy()
+    found[probabilities.sum(axis=-1) == 0] = np.inf
+    return found
+
+
+def must_share_all_but_exits(first: Network, second: Network) -> None:
+    """Only then does an example lose the same tokens on its way through both."""
+    one, other = first.layout, second.layout
+    same = (
+        first.backbone is second.backbone
+        and first.predictors is second.predictors
+        and np.array_equal(first.head_scores, second.head_scores)
+        and one.first_predictor == other.first_predictor
+        and one.predictors_look_back == other.predictors_look_back
+        and one.pairs == other.pairs
+    )
+    if not same:
+        raise InvalidInputError(
+            "traces share their passes only if their networks have the same encoder, token predictors and head scores; these "
+            "differ. Trace them one after the other."
+        )
+
+
+class ExitsBeside:
+    """What the exits of another network say of the examples of one walk; to be asked at every depth, in order."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._seen: list[Tensor] = []
+
+    def probabilities(self, walk: Walk) -> Tensor:
+        """(examples, classes); zeros where there is no exit. After the last layer the model itself answers."""
+        layout = self._network.layout
+        if walk.is_over:
+            return walk.probabilities()
+        if walk.depth < layout.first_exit:
+            return torch.zeros(len(walk.batch.lengths), self._network.backbone.n_classes)
+        self._seen = [*(self._seen if layout.history else []), walk.read_for(layout)]
+        return torch.softmax(self._network.exit_heads(walk.depth, torch.cat(self._seen, dim=1)), dim=1)
 
 
 class _NamedPositions(np.ndarray[Any, np.dtype[np.int64]]):
@@ -92,6 +198,7 @@ class PruningTrace:
         self._passes: dict[bytes, list[Passes]] = {}
         self.examples_run = 0  # of all passes: what was not known already
         self._recent: dict[Any, Passes] = {}
+        self._words: Array | None = None  # what the exit on words says of every example
         digest = hashlib.sha256(f"{network.fingerprint} {tokens.fingerprint}".encode() + self.labels.tobytes())
         self.fingerprint = digest.hexdigest()
         self._folder = None if folder is None else Path(folder) / self.fingerprint[:16]
@@ -125,9 +232,7 @@ class PruningTrace:
         full = self.passes(0.0, 0.0, positions).probabilities[:, -1].argmax(axis=1)
         found = self.passes(setting.tau_token, setting.tau_head, positions, precision=setting.precision)
         labels = self.labels[positions]
-        cut = setting.cut(self.network.backbone.n_layers)
-        layers_run = leaving_depths(found.entropies, setting.tau_layer, cut)
-        answer = found.probabilities[np.arange(len(positions)), layers_run]
+        answer, layers_run, by_words = self.answers(setting, positions)
         right, full_right = answer.argmax(axis=1) == labels, full == labels
         sizes, confidence = self.network.sizes, answer.max(axis=1)
         work = Work(
@@ -137,7 +242,8 @@ class PruningTrace:
             layers_run,
             exits=setting.tau_layer > 0,
             prunes=setting.tau_token > 0,
-            cut=cut,
+            cut=setting.cut(self.network.backbone.n_layers),
+            by_words=by_words,
         )
         columns = {
             "accuracy_drop": full_right.astype(np.float32) - right.astype(np.float32),
@@ -153,12 +259,34 @@ class PruningTrace:
             columns["latency"] = spent.astype(np.float32)
         return columns
 
+    def answers(self, setting: Setting, positions: IntArray) -> tuple[Array, IntArray, Array | None]:
+        """Probabilities, (positions, classes), layers run, and who left by words; None where these are not asked."""
+        found = self.passes(setting.tau_token, setting.tau_head, positions, precision=setting.precision)
+        cut = setting.cut(self.network.backbone.n_layers)
+        layers_run = leaving_depths(found.entropies, setting.tau_layer, cut)
+        answer = found.probabilities[np.arange(len(positions)), layers_run]
+        left = self.left_by_words(setting.tau_layer, positions)
+        if left is None:
+            return answer, layers_run, None
+        by_words, of_words = left
+        return np.where(by_words[:, None], of_words, answer), np.where(by_words, 0, layers_run), by_words
+
+    def left_by_words(self, tau_layer: float, positions: IntArray) -> tuple[Array, Array] | None:
+        """(positions,): whose words say enough, and what they say, (positions, classes); None where they are not asked."""
+        if self.network.words is None or tau_layer == 0:
+            return None
+        if self._words is None:
+            self._words = self.network.read_words(self.tokens, np.arange(len(self))).numpy()
+        found = self._words[positions]
+        return entropies(found) < tau_layer, found
+
     def passes(
         self, tau_token: float, tau_head: float, examples: IntArray | None = None, *, precision: str = "float32"
     ) -> Passes:
         """Each example through all layers at these two thresholds. What is known is not run again."""
         setting = Setting(tau_token, tau_head, precision=precision)
         positions = self.examples if examples is None else np.asarray(examples)
+        self.network.must_score_tokens(tau_token)
         tau_token = float(np.float32(tau_token))  # as torch compares it with scores
         way = Way(self.network.kept_heads(setting.tau_head), setting.precision)
         asked = (tau_token, way.key, positions.tobytes())
@@ -215,7 +343,10 @@ class PruningTrace:
         """One batch through all layers: the passes of this trace, then those of the traces beside it."""
         inputs = self.tokens.padded(positions, self.network.backbone.device)
         texts = self.tokens.packed_texts(positions, self.network.backbone.device)
-        walk = Walk(self.network, self.network.layers(way.mask, way.precision), inputs, texts, exits=True, prunes=True)
+        prunes = self.network.scores_tokens
+        walk = Walk(
+            self.network, self.network.layers(way.mask, way.precision), inputs, texts, exits=True, prunes=prunes
+        )
         n_layers, n_classes = self.network.backbone.n_layers, self.network.backbone.n_classes
         above, up_to = torch.full((len(positions),), -torch.inf), torch.full((len(positions),), torch.inf)
         others = [ExitsBeside(other.network) for other in self._beside]
@@ -227,7 +358,7 @@ class PruningTrace:
                 own.append(answers.cpu())
             if walk.depth == n_layers:
                 break
-            if walk.at_predictor:
+            if prunes and walk.at_predictor:
                 scores = walk.importance()
                 inner = torch.ones_like(scores, dtype=torch.bool)
                 inner[walk.batch.starts] = False  # [CLS] stays whatever its score

@@ -9,14 +9,44 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from riskfront._problems.problem import Problem
 from riskfront._problems.spaces.space import Choice, Space
 from riskfront._support.arrays import Array
 from riskfront.errors import InvalidInputError
+from riskfront.transformers._backbones.precision import PRECISIONS, check_precision, precisions_for
 from riskfront.transformers._data.tokens import Tokens
-from riskfront.transformers._exits.heads import entropy
+from riskfront.transformers._exits import entropy
 from riskfront.transformers._pruning.network import Network, Walk
 
 ABSTAIN = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How many thresholds of each kind, with 0 (off) among them, the values of lambda, and the precisions to choose from.
+
+    ``depth`` is the number of depths at which the model may be cut, all its layers included: 1 for no cut. ``precision`` None
+    is float32; where latency is an objective, every precision in which the model can run on this machine.
+    """
+
+    head: int = 18
+    token: int = 20
+    layer: int = 120
+    abstain: Sequence[float] = (0.0,)
+    precision: Sequence[str] | None = None
+    depth: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("",) if self.precision is not None and not self.precision else self.precision or ():
+            check_precision(name)
+
+    def precisions(self, problem: Problem, network: Network) -> tuple[str, ...]:
+        """The precisions to choose from; float32, the model's own, where nobody asked and no clock would tell."""
+        if self.precision is not None:
+            return tuple(self.precision)
+        if all(objective.loss != "latency" for objective in problem.objectives):
+            return PRECISIONS[:1]
+        return precisions_for(network.layers(network.kept_heads(0.0)))
 
 
 @dataclass(frozen=True)
@@ -69,6 +99,7 @@ def make_thresholds(
     for name, n in (("n_head", n_head), ("n_token", n_token), ("n_layer", n_layer), ("n_depth", n_depth)):
         if n < 1:
             raise InvalidInputError(f"{name} must be at least 1, which prunes nothing; got {n}.")
+    network.must_score_tokens(n_token - 1)
     scores, lowest = scores_and_entropies(network, tokens, batch_size)
     layer = exit_thresholds(lowest, n_layer, network.backbone.n_classes)
     head, token = quantiles(network.head_scores.ravel(), n_head), token_thresholds(scores, n_token)
@@ -143,6 +174,8 @@ def scores_and_entropies(network: Network, tokens: Tokens, batch_size: int = 32)
         )
         walk = Walk(network, layers, inputs, texts, exits=True, prunes=True)
         entropies = []
+        if network.words is not None:
+            entropies.append(entropy(network.read_words(tokens, batch)).numpy())
         while walk.depth < len(layers):
             if walk.at_exit:
                 entropies.append(entropy(walk.probabilities().float()).cpu().numpy())

@@ -55,7 +55,9 @@ def _record(line: Mapping[str, Any], where: str) -> Record:
         ),
         repeat=where,
         answer=answer,
-        about=about_prompt(object_of(line, "input", where).get("raw")),
+        about=about_prompt(raw := object_of(line, "input", where).get("raw")),
+        # a hash tells the question; beside it, the text may hold other few-shot examples in every run
+        asked=raw if isinstance(raw, str) and not line.get("sample_hash") else None,
         where=where,
         failed=bool(line.get("error")),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -14,11 +15,12 @@ from riskfront._data.logs.tools.json_files import (
     field,
     list_of,
     must_be_object,
+    must_fit,
     object_of,
     parse_json,
     read_json,
+    unpacked,
 )
-from riskfront._data.logs.tools.zipped import must_fit, unpacked
 from riskfront.errors import InvalidInputError
 
 TOOL = "Inspect"
@@ -65,7 +67,7 @@ def records(path: Path) -> Iterator[Record]:
             answer=next((score.get("answer") for score in scores.values() if isinstance(score, Mapping)), None),
             text=_completion(sample),
             where=where,
-            asked=_asked(sample) if name.isdigit() else None,  # numbers are given by position, other ids by people
+            asked=_asked(sample),
             failed=bool(sample.get("error")),
             about=about_prompt(_input(sample)),
             of_task=of_task,
@@ -94,8 +96,11 @@ def _input(sample: Mapping[str, Any]) -> str | None:
 
 
 def _asked(sample: Mapping[str, Any]) -> str | None:
+    """A digest of the question and its answer key: whole texts of a million samples would be held twice."""
     asked = _input(sample)
-    return None if asked is None else f"{asked}\n{sample.get('target')}"
+    if asked is None:
+        return None
+    return hashlib.sha256(f"{asked}\n{sample.get('target')}".encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _grades(scores: Mapping[str, Any], where: str) -> dict[str, float | Unusable]:

@@ -1,16 +1,23 @@
-"""JSON and JSON Lines with errors that name the file, the line and the field."""
+"""JSON, JSON Lines, exported rows and members of ZIP files, with errors that name the file, the line and the field."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterator, Mapping
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from riskfront.errors import InvalidInputError, StoreError
+import pyarrow as pa
 
-_decode = json.JSONDecoder().decode
+from riskfront._data.reading.opening import read_frame
+from riskfront.errors import InvalidInputError, RiskfrontError, StoreError
+
+_decode, _decode_start = json.JSONDecoder().decode, json.JSONDecoder().raw_decode
 _TOO_MUCH = "its values must not be nested thousands deep, nor its numbers have thousands of digits."
 
 
@@ -34,21 +41,41 @@ def parse_json(text: str | bytes, where: str) -> Any:
 
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a JSON Lines file, each with the place it comes from; empty lines are skipped."""
-    name = f"'{path}', line"
+    return ((f"'{path}', line {number}", found) for number, found in numbered_lines(path))
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The same with the number of each line."""
     for number, line in enumerate(_lines(path), start=1):
-        if line.strip():
-            where = f"{name} {number}"
-            try:
-                found = _decode(line)
-            except json.JSONDecodeError as error:
-                raise InvalidInputError(
-                    f"{where}: must be one JSON object; it is not, or the file was cut off there ({error.msg})."
-                ) from None
-            except (RecursionError, ValueError):
-                raise InvalidInputError(f"{where}: {_TOO_MUCH}") from None
-            if not isinstance(found, dict):
-                raise InvalidInputError(f"{where}: must be one JSON object; got {type(found).__name__}.")
-            yield where, found
+        found = _object(line)
+        if found is None and line.strip():
+            found = _checked(line, f"'{path}', line {number}")
+        if found is not None:
+            yield number, found
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    """The object that a line consists of; None where it may be something else."""
+    try:
+        found, end = _decode_start(line)
+    except (RecursionError, ValueError):
+        return None
+    return found if type(found) is dict and (line.endswith("\n", end) and len(line) == end + 1) else None
+
+
+def _checked(line: str, where: str) -> dict[str, Any]:
+    """The object of a line, or a sentence that says what is wrong with it."""
+    try:
+        found = _decode(line)
+    except json.JSONDecodeError as error:
+        raise InvalidInputError(
+            f"{where}: must be one JSON object; it is not, or the file was cut off there ({error.msg})."
+        ) from None
+    except (RecursionError, ValueError):
+        raise InvalidInputError(f"{where}: {_TOO_MUCH}") from None
+    if not isinstance(found, dict):
+        raise InvalidInputError(f"{where}: must be one JSON object; got {type(found).__name__}.")
+    return found
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -110,6 +137,32 @@ def below(path: Path, *patterns: str) -> list[Path]:
     return sorted(found)
 
 
+_SMALL = 2**20  # bytes; a log that was cut off later than that is known by what it holds
+
+
+def cut_off(path: Path, found: Sequence[Path]) -> list[Path]:
+    """Files beside the logs that were ``found`` in a folder, with their endings, that are empty or no whole JSON.
+
+    Nobody can tell what they were going to hold, and a log that is lost without a word would be missed.
+    """
+    if path.is_file():
+        return []
+    endings = sorted({file.suffix for file in found} & {".json", ".jsonl"})
+    others = [] if not endings else sorted({*below(path, *(f"*{ending}" for ending in endings))} - {*found})
+    return [file for file in others if not file.name.startswith(".") and _is_cut_off(file)]
+
+
+def _is_cut_off(file: Path) -> bool:
+    size = file.stat().st_size
+    if size == 0 or file.suffix != ".json" or size > _SMALL:
+        return size == 0
+    try:
+        read_json(file)
+    except RiskfrontError:
+        return True
+    return False
+
+
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -117,3 +170,86 @@ def _text(path: Path) -> str:
         raise StoreError(f"cannot read '{path}': {error.strerror}.") from error
     except UnicodeDecodeError:
         raise InvalidInputError(f"'{path}': must be text in UTF-8; it is another kind of file.") from None
+
+
+#: endings of files that are read
+KINDS = (".json", ".jsonl", ".csv", ".parquet")
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The rows of an export with names_like_this; texts that are JSON are what they say."""
+    if path.suffix.lower() == ".jsonl":
+        rows: list[Any] = [row for _, row in read_lines(path)]
+    elif path.suffix.lower() == ".json":
+        found = read_json(path)
+        rows = list_of(found.get("data") if isinstance(found, Mapping) else found, f"'{path}'", "the rows")
+    else:
+        rows = read_frame(path).to_dict("records")
+    return [
+        {_snake(str(key)): _known(value) for key, value in must_be_object(row, f"'{path}'").items()} for row in rows
+    ]
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, str) and value[:1] in "[{":
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+_ZSTD = 93  # Python's zipfile reads it from 3.14 on; Arrow reads it everywhere
+_MOST = 512 * 2**20  # bytes of one member: what JSON takes in memory is some ten times that
+_MOST_IN_ALL = 8 * 2**30  # bytes of all samples of a log, which are read one after the other
+
+
+def must_fit(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
+    """An error if the members of a log say that they are too large together."""
+    total = sum(member.file_size for member in members)
+    if total > _MOST_IN_ALL:
+        raise InvalidInputError(_too_large(path, "its samples", total, _MOST_IN_ALL))
+
+
+def unpacked(path: Path, member: zipfile.ZipInfo) -> bytes:
+    """What a member holds, which is never more than it says."""
+    if member.file_size > _MOST:
+        raise InvalidInputError(_too_large(path, f"'{member.filename}'", member.file_size, _MOST))
+    try:
+        content = _from_zstd(path, member) if member.compress_type == _ZSTD else _from_zip(path, member)
+    except (OSError, pa.ArrowException, zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError):
+        raise InvalidInputError(f"'{path}': '{member.filename}' is damaged.") from None
+    if len(content) != member.file_size:
+        raise InvalidInputError(
+            f"'{path}': '{member.filename}' must have {member.file_size:,} bytes, as it says; it has {len(content):,} or more."
+        )
+    return content
+
+
+def _from_zip(path: Path, member: zipfile.ZipInfo) -> bytes:
+    with zipfile.ZipFile(path) as archive, archive.open(member) as opened:
+        return opened.read(member.file_size + 1)
+
+
+def _from_zstd(path: Path, member: zipfile.ZipInfo) -> bytes:
+    with path.open("rb") as file:
+        file.seek(member.header_offset + 26)  # the local header tells the lengths of the name and of the extra field
+        name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
+        file.seek(member.header_offset + 30 + name + extra)
+        packed = file.read(member.compress_size)
+    with pa.input_stream(pa.py_buffer(packed), compression="zstd") as stream:
+        found: bytes = stream.read(member.file_size + 1)
+    return found
+
+
+def _too_large(path: Path, what: str, size: int, most: int) -> str:
+    return (
+        f"'{path}': {what} must unpack to at most {most / 2**20:,.0f} MB; it says {size / 2**20:,.0f} MB. If the log is yours, "
+        "convert it with 'inspect log convert --to json'."
+    )

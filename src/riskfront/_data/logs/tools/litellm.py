@@ -15,8 +15,7 @@ from typing import Any
 
 from riskfront._data.logs.record import Record, as_score, measures_of, positive
 from riskfront._data.logs.responses import about_prompt, prompt_text
-from riskfront._data.logs.tools.exported_rows import KINDS, rows_of
-from riskfront._data.logs.tools.json_files import below
+from riskfront._data.logs.tools.json_files import KINDS, below, rows_of
 
 TOOL = "LiteLLM"
 

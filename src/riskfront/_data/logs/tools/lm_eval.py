@@ -10,16 +10,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from riskfront._data.logs.record import Record, as_score
+from riskfront._data.logs.record import Record, Unusable, as_score
 from riskfront._data.logs.responses import about_prompt
 from riskfront._data.logs.tools.json_files import (
     below,
     field,
     list_of,
     must_be_object,
+    numbered_lines,
     object_of,
     read_json,
-    read_lines,
 )
 from riskfront.errors import InvalidInputError
 
@@ -28,7 +28,14 @@ _NAME = re.compile(r"^samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.jsonl$"
 
 
 def files(path: Path) -> list[Path]:
-    return below(path, "samples_*.jsonl")
+    found = below(path, "samples_*.jsonl")
+    return found if path.is_file() else [file for file in found if not _is_converted(file)]
+
+
+def _is_converted(file: Path) -> bool:
+    """Whether Every Eval Ever wrote the file, which gives samples of lm-eval the same name."""
+    with file.open("rb") as opened:
+        return opened.read(40).lstrip().startswith(b'{"schema_version"')
 
 
 def records(path: Path) -> Iterator[Record]:
@@ -37,30 +44,38 @@ def records(path: Path) -> Iterator[Record]:
         raise InvalidInputError(f"'{path}': the name must read samples_<task>_<date>.jsonl, as {TOOL} writes it.")
     setting, known = _setting(path, name["date"]), _metrics(path, name["date"], name["task"])
     seen: Counter[str] = Counter()
-    task = name["task"]
-    for where, line in read_lines(path):
+    task, shared = name["task"], dict[str, str]()
+    for number, line in numbered_lines(path):
         variant = str(line["filter"]) if "filter" in line else _by_order(known, seen, str(line.get("doc_id")))
-        listed = known.get(variant) if "metrics" not in line else None
-        metrics = listed or list_of(field(line, "metrics", where, TOOL), where, "the field 'metrics'")
-        scores = {str(metric): as_score(line.get(str(metric)), str(metric), where) for metric in metrics}
+        metrics = line.get("metrics")
+        if type(metrics) is not list:
+            where = f"'{path}', line {number}"
+            listed = known.get(variant) if metrics is None else None
+            metrics = listed or list_of(field(line, "metrics", where, TOOL), where, "the field 'metrics'")
         responses = line.get("filtered_resps")
         yield Record(
             setting,
             task,
             # the id is a position, which --limit and --samples change; the hash is the document itself
-            str(line.get("doc_hash") or field(line, "doc_id", where, TOOL)),
-            scores,
+            str(line.get("doc_hash") or field(line, "doc_id", f"'{path}', line {number}", TOOL)),
+            {str(metric): _score(line.get(str(metric)), metric, path, number) for metric in metrics},
             _confidence(responses),
             repeat=line.get("doc_id", 0),  # a dataset may hold one document twice
-            variant=variant,
-            answer=responses[0]
-            if isinstance(responses, list) and responses and isinstance(responses[0], str)
-            else None,
+            variant=shared.setdefault(variant, variant),
+            answer=responses[0] if type(responses) is list and responses and type(responses[0]) is str else None,
             about=about_prompt(_prompt(line.get("arguments"))),
-            where=where,
+            where=number,
             when=name["date"],
             text=_text_of(line.get("resps")),
         )
+
+
+def _score(value: Any, metric: Any, path: Path, number: int) -> float | Unusable:
+    return (
+        value
+        if type(value) is float and math.isfinite(value)
+        else as_score(value, str(metric), f"'{path}', line {number}")
+    )
 
 
 def _metrics(path: Path, date: str, task: str) -> dict[str, list[str]]:
@@ -87,7 +102,7 @@ def _by_order(known: Mapping[str, list[str]], seen: Counter[str], document: str)
 def _prompt(arguments: Any) -> Any:
     """The text that the model was given, of several choices that of the first: [[text, ...]], or by name in later versions."""
     try:
-        if isinstance(arguments, Mapping):
+        if type(arguments) is dict:
             return arguments["gen_args_0"]["arg_0"]
         return arguments[0][0]
     except (KeyError, IndexError, TypeError):
@@ -127,10 +142,12 @@ def _text_of(responses: Any) -> str | None:
 
 def _confidence(responses: Any) -> dict[str, float]:
     """Of a multiple-choice question: the log-probability of the likeliest choice among the choices."""
-    if not isinstance(responses, list) or len(responses) < 2 or not all(type(pair) is list for pair in responses):
+    if type(responses) is not list or len(responses) < 2:
         return {}
     try:
-        likelihoods = [float(pair[0]) for pair in responses]
+        likelihoods = [float(pair[0]) for pair in responses if type(pair) is list]
+        if len(likelihoods) < len(responses):
+            return {}
         top = max(likelihoods)
         return {"choice_logprob": -math.log(math.fsum([math.exp(value - top) for value in likelihoods]))}
     except (TypeError, ValueError, IndexError):

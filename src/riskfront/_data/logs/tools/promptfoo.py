@@ -17,6 +17,9 @@ from riskfront.errors import InvalidInputError
 TOOL = "promptfoo"
 _VERSIONS = (2, 3)
 _ERROR = 2  # failureReason: the provider failed, and the score 0 that is logged is no scorer's
+_NO_FAILURE = (
+    0  # with an error beside it, the call failed all the same; an assertion that fails has a reason of its own
+)
 _LABEL = 40  # labels default to the whole text of the prompt
 
 
@@ -77,7 +80,7 @@ def _has_failed(row: Mapping[str, Any]) -> bool:
     """Version 2 gives no reason: what was never graded and has an error is a call that failed."""
     if row.get("failureReason") is None:
         return bool(row.get("error")) and not row.get("gradingResult")
-    return bool(row["failureReason"] == _ERROR)
+    return bool(row["failureReason"] == _ERROR or (row["failureReason"] == _NO_FAILURE and row.get("error")))
 
 
 def _variables(row: Mapping[str, Any], place: str) -> str:

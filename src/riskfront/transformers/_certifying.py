@@ -1,0 +1,292 @@
+"""Certify settings on a trace: planned on some texts and tested on the others, or tested in an order that is known beforehand.
+
+A trace knows the outcomes of every setting once its passes are made, so nothing is run in parallel or kept in a store here.
+
+With exits only, the order is known before any text is seen. At the exit threshold 0 nothing leaves early: the pruned model is
+the full model, and no accuracy is lost in any class. That end is the safest for certain, so thresholds are tested from there
+on, all of them, on all calibration texts, until the first failure, and no text is spent on learning an order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from riskfront._calibration.calibrate import calibrate
+from riskfront._calibration.calibrate import certify as test_plan
+from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet
+from riskfront._calibration.frontier_making import make_frontier
+from riskfront._calibration.frontier_plan import ValueGrid
+from riskfront._calibration.frontier_result import Frontier
+from riskfront._data.groups import Groups, all_groups
+from riskfront._data.problem_fit import check_fit
+from riskfront._data.splits import split_examples
+from riskfront._data.stores.open_storage import open_storage
+from riskfront._data.table import LossTable
+from riskfront._problems.limits import Limit
+from riskfront._problems.problem import Problem
+from riskfront._problems.spaces.space import Config, Space
+from riskfront._running.evaluation.outcome import MemoryRows
+from riskfront._running.evaluation.workers import Workers
+from riskfront._running.tuning.opt_and_test_rows import Part, Parts, shuffles
+from riskfront._running.tuning.planned_losses import PlannedColumn
+from riskfront._running.tuning.recorded_uses import record_use
+from riskfront._running.tuning.search_loop import search_settings, start_search
+from riskfront._support.array_digest import fingerprint
+from riskfront._support.arrays import Array, IntArray
+from riskfront._support.progress import ProgressBar
+from riskfront._support.sealed_tensors import save_sealed
+from riskfront.methods import Method, OrderedKnob, ParetoTesting
+from riskfront.methods._evidence.ranges import warn_of_small_groups
+from riskfront.methods._plan import Plan as TestPlan
+from riskfront.methods._plan import parameters, resolve_defaults
+from riskfront.search import Search
+from riskfront.transformers._pruning.pruning_trace import PruningTrace
+from riskfront.transformers._pruning.thresholds import Thresholds
+
+FROM_THE_FULL_MODEL = OrderedKnob(safest={"tau_layer": "low"})
+TRACES = "traces"
+UNLABELLED = f"{TRACES}/unlabelled.safetensors"
+CALIBRATION = (
+    f"{TRACES}/calibration.safetensors"  # not needed to answer: whoever deploys the folder may leave traces out
+)
+_DROPS = ("accuracy_drop", "accuracy_drop_clipped")
+_PASS = ("precision", "tau_head", "tau_token")  # what a pass depends on
+
+
+class Traced(Protocol):
+    """What a trace of one network, of a cascade, and one with unlabelled texts beside it have in common."""
+
+    @property
+    def examples(self) -> IntArray: ...
+
+    @property
+    def groups(self) -> Any: ...
+
+    @property
+    def bounds(self) -> Mapping[str, tuple[float, float]]: ...
+
+    def losses(self, config: Any, examples: IntArray) -> dict[str, Array]: ...
+
+
+@dataclass(frozen=True)
+class Split:
+    """Positions of planning and of testing texts, and what shuffled them beside the seed."""
+
+    opt: IntArray
+    test: IntArray
+    by: str
+
+    @classmethod
+    def of(cls, trace: Traced, opt_fraction: float, seed: int) -> Split:
+        by, salt = shuffles(trace.examples, trace.groups, seed)
+        return cls(*split_examples(len(trace.examples), opt_fraction, seed, salt), by)
+
+
+def settings_to_plan(
+    trace: Traced,
+    space: Space,
+    problem: Problem,
+    split: Split,
+    *,
+    search: str | Search,
+    budget: int,
+    seed: int,
+    progress: bool | None = None,
+) -> list[Config]:
+    """All settings of the grid, in the order of `GridSearch`, or those that another search proposes on planning texts."""
+    if search == "grid" and space.size is not None:
+        return [space.at(int(i)) for i in np.random.default_rng(seed).permutation(space.size)]
+    groups = [_part(all_groups(trace.groups, len(trace.examples)), positions) for positions in (split.opt, split.test)]
+    rows = [MemoryRows(len(of), found, trace.bounds) for of, found in zip((split.opt, split.test), groups, strict=True)]
+    parts = Parts(Part(split.opt, groups[0], rows[0]), Part(split.test, groups[1], rows[1]))
+    searcher = start_search(search, space, problem, parts, trace.bounds, seed, budget, {}, dict)
+    with Workers(trace.losses, split.opt, 1) as workers, ProgressBar("searching", budget, shown=progress) as bar:
+        return search_settings(searcher, space, problem, rows[0], workers, bar, budget, trace.bounds)
+
+
+def certify_planned(
+    trace: Traced,
+    configs: Sequence[Config],
+    problem: Problem,
+    method: Method,
+    split: Split,
+    *,
+    progress: bool | None = None,
+) -> Certificate:
+    """Plan on the planning texts, and test along the plan: passes of testing texts are made where a test asks for them."""
+    groups = all_groups(trace.groups, len(trace.examples))
+    warn_of_small_groups(problem, lambda name: trace.bounds.get(name, (0.0, 1.0)), groups.__getitem__)
+    with ProgressBar("planning", len(configs), shown=progress) as bar:
+        planning = _table(trace, configs, split.opt, groups, bar)
+    plan = method.plan(planning, problem)
+    testing = _Testing(trace, plan, configs, split.test)
+    certificate = test_plan(plan, testing.table(_part(groups, split.test)), problem)
+    tested = [configs[row] for row in plan.rows[: len(certificate.path)]]
+    digests = {"opt": planning.sha256, "test": _table(trace, tested, split.test, groups).sha256 if tested else None}
+    return replace(certificate, data_sha256=fingerprint(digests, {}), split_by=split.by)
+
+
+def _table(
+    trace: Traced,
+    configs: Sequence[Config],
+    positions: IntArray,
+    groups: Mapping[str, Groups],
+    bar: ProgressBar | None = None,
+) -> LossTable:
+    """Settings with the same passes are asked for one after the other."""
+    found: dict[int, dict[str, Array]] = {}
+    for i in _in_pass_order(configs):
+        found[i] = trace.losses(configs[i], positions)
+        if bar is not None:
+            bar.advance(1)
+    columns = {name: np.stack([found[i][name] for i in range(len(configs))]) for name in found[0]}
+    return LossTable([dict(config) for config in configs], columns, _part(groups, positions), trace.bounds)
+
+
+def _in_pass_order(configs: Sequence[Config]) -> list[int]:
+    """Positions of settings, those with the same passes one after the other."""
+    return sorted(range(len(configs)), key=lambda i: [str(configs[i].get(name)) for name in _PASS])
+
+
+def _part(groups: Mapping[str, Groups], positions: IntArray) -> dict[str, Groups]:
+    """Levels that none of these texts has stay: a limit in every class speaks of them too."""
+    return {name: Groups(whole.levels, whole.codes[positions]) for name, whole in groups.items()}
+
+
+class _Testing:
+    """The outcomes of planned settings on testing texts, each found when a test asks for it."""
+
+    def __init__(self, trace: Traced, plan: TestPlan, configs: Sequence[Config], positions: IntArray) -> None:
+        self._trace, self._plan, self._configs, self._positions = trace, plan, configs, positions
+        self._known: dict[int, dict[str, Array]] = {}
+
+    def table(self, groups: Mapping[str, Groups]) -> LossTable:
+        opt = self._plan.opt
+        shape = opt.n_configs, len(self._positions)
+        columns = {
+            name: PlannedColumn(partial(self._losses, name), shape, opt.is_binary(name)) for name in opt.loss_names
+        }
+        return opt.on_demand(columns, groups, batch_size=1)
+
+    def _losses(self, name: str, rows: IntArray) -> Array:
+        """(rows, testing texts)"""
+        for row in map(int, rows):
+            if row not in self._known:
+                self._known[row] = self._trace.losses(self._configs[row], self._positions)
+        if not len(rows):
+            return np.empty((0, len(self._positions)))
+        return np.stack([self._known[int(row)][name] for row in rows])
+
+
+def has_known_order(method: str | Method, search: Any, thresholds: Thresholds, problem: Problem) -> bool:
+    """Whether only exit thresholds are to be chosen, by the default method, under limits on the accuracy that is lost."""
+    default = method == ParetoTesting.name or method == ParetoTesting()
+    others = (thresholds.tau_head, thresholds.tau_token, thresholds.abstain, thresholds.depth)
+    alone = all(len(values) == 1 for values in others) and thresholds.precision == ("float32",)
+    several = len(thresholds.tau_layer) > 1 and search == "grid"
+    return default and alone and several and all(_is_plain_drop(limit) for limit in problem.limits)
+
+
+def _is_plain_drop(limit: Limit) -> bool:
+    """A limit on the mean drop, over all texts or in every class: 0 where nothing leaves early."""
+    plain = Limit(limit.loss, at_most=limit.at_most, per=limit.per, p_value=limit.p_value) if limit.at_most else None
+    return limit.loss in _DROPS and limit == plain
+
+
+def certify_in_order(trace: Traced, configs: Sequence[Config], problem: Problem, seed: int) -> Certificate:
+    """Test these exit thresholds from 0 on, on all texts of the trace."""
+    table = _table(trace, configs, trace.examples, all_groups(trace.groups, len(trace.examples)))
+    return calibrate(table.with_compared_examples(), problem, method=FROM_THE_FULL_MODEL, seed=seed)
+
+
+def frontier_of(
+    trace: Traced, configs: Sequence[Config], grid: ValueGrid, method: Method, seed: int, progress: bool | None = None
+) -> Frontier:
+    """The frontier of these settings on all texts of a trace."""
+    names = list(grid.problem.losses)
+    columns: dict[str, Any] = {}
+    with ProgressBar("settings", len(configs), shown=progress) as bar:
+        for place in _in_pass_order(configs):
+            losses = trace.losses(configs[place], trace.examples)
+            for name in names:
+                if name not in columns:
+                    columns[name] = np.empty((len(configs), len(trace.examples)), dtype=losses[name].dtype)
+                columns[name][place] = losses[name]
+            bar.advance(1)
+    bounds = {name: trace.bounds[name] for name in names if name in trace.bounds}
+    groups = all_groups(trace.groups, len(trace.examples))
+    table = LossTable([dict(config) for config in configs], columns, groups, bounds).with_compared_examples()
+    check_fit(grid.at([0] * len(grid.varying)), table)
+    return make_frontier(table, grid, resolve_defaults(method, table, table.n_examples), seed)
+
+
+def looks_before(
+    folder: Path,
+    contents: Sequence[bytes],
+    problem: Problem,
+    method: Method,
+    space: Space,
+    *,
+    search: str | Search,
+    budget: int,
+    seed: int,
+) -> tuple[UseOfTestSet, ...]:
+    """Other questions that these texts have answered in this folder; this one is written down before it is asked.
+
+    Texts are known by their content: another seed, other thresholds or a model that was trained again are new questions to
+    them. All their deltas count, and the verdict states the confidence that is left.
+    """
+    named = search if isinstance(search, str) else type(search).__qualname__
+    said = f"seed {seed}, {budget} settings"
+    decided_by = [seed, space.to_dict(), named, budget]
+    use = UseOfTestSet.of(problem, method.name, parameters(method), decided_by=decided_by, said=said)
+    return record_question(folder, contents, use)
+
+
+def record_question(folder: Path, contents: Sequence[bytes], use: UseOfTestSet) -> tuple[UseOfTestSet, ...]:
+    """Write a question to these texts down in the folder; returns the others that they have answered."""
+    content = hashlib.sha256(b"".join(sorted(contents))).hexdigest()
+    return record_use(open_storage(folder), {"texts": content}, use, "", [], again=True)
+
+
+def usual_choice(certificate: Certificate, trace: Traced, test: IntArray) -> str:
+    """Where settings abstain, a condition that the cheapest meets if the full model had to answer what they leave."""
+    if not certificate or "answered" not in certificate.chosen or len(certificate.chosen) < 2:
+        return ""
+    full = trace.losses({}, test)["flops"].mean()
+    found = [trace.losses(config, test) for config in certificate.configs]
+    costs = [losses["flops"].mean() + (1 - losses["answered"].mean()) * full for losses in found]
+    answered = float(certificate.chosen["answered"].iloc[int(np.argmin(costs))])
+    return f"answered >= {math.floor(1e4 * answered) / 1e4:g}"
+
+
+def keep_examples(
+    folder: str | os.PathLike[str],
+    trace: PruningTrace,
+    seed: int,
+    name: str = CALIBRATION,
+    notes: Sequence[str] = (),
+    configs: Sequence[Config] = (),
+) -> None:
+    """Beside a certificate: tokens and labels of the calibration texts, or of unlabelled ones, the seed of the split, what
+    was noted when texts were left out, and the settings where the certificate names only those that were tested."""
+    tokens = trace.tokens
+    arrays = {"ids": np.concatenate(list(tokens.ids)), "lengths": tokens.lengths, "labels": np.asarray(trace.labels)}
+    for part, values in (("types", tokens.types), ("texts", tokens.texts)):
+        if values is not None:
+            arrays[part] = np.concatenate(list(values))
+    about = {"seed": str(seed), "padding": str(tokens.padding), "notes": json.dumps(list(notes))}
+    if configs:
+        about["configs"] = json.dumps(list(configs))
+    save_sealed(arrays, Path(folder) / name, about)
