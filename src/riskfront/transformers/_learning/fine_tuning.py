@@ -41,6 +41,8 @@ class FineTuning:
         early_layers: weight of a second loss, the mean over the exits of the cross-entropy of a linear classifier on what the
             exit reads, standardised. Early layers then learn to answer too, and examples can leave earlier. 0 is the paper's
             training.
+        bf16: multiply in bfloat16 while training, as `TrainingArguments(bf16=True)` does; weights, their updates and the loss
+            stay in float32. Several times faster on GPUs and on processors with AMX, slower on others.
     """
 
     epochs: int = 1
@@ -49,6 +51,7 @@ class FineTuning:
     weight_decay: float = 0.01
     warmup: float = 0.1
     early_layers: float = 0.0
+    bf16: bool = False
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
@@ -158,10 +161,12 @@ def _loss(
     learns: nn.ModuleDict, inputs: dict[str, Tensor], texts: Tensor, wanted: Tensor, how: FineTuning
 ) -> tuple[Tensor, Tensor]:
     """The loss, and how many of the answers are right."""
-    found = learns["model"](**inputs, output_hidden_states="probes" in learns)
-    loss = functional.cross_entropy(found.logits, wanted)
+    with torch.autocast(wanted.device.type, torch.bfloat16, enabled=how.bf16):
+        found = learns["model"](**inputs, output_hidden_states="probes" in learns)
+    loss = functional.cross_entropy(found.logits.float(), wanted)
     if "probes" in learns and len(wanted) > 1:  # a single example cannot be standardised
-        early = learns["probes"](found.hidden_states, inputs["attention_mask"], texts, wanted)
+        hidden = [states.float() for states in found.hidden_states]
+        early = learns["probes"](hidden, inputs["attention_mask"], texts, wanted)
         loss = loss + how.early_layers * early
     if not torch.isfinite(loss):
         raise InvalidInputError(
