@@ -80,8 +80,12 @@ def _commands(tables: dict[str, Any]) -> Iterator[str]:
             "token-shares": (",".join(f"{share:g}" for share in about["token_shares"]), ""),
             "exits": (exits, "pooled,cls"),
         }
+        if variant == "all":  # 0, all rows, is the default
+            del given["train-rows"]
         said = " ".join(f"--{name} {value}" for name, (value, usual) in given.items() if value != usual)
-        yield f"$ riskfront reproduce tables --model gte-small --data {data}.parquet --work WORK --variant {variant} \\"
+        said += " --bf16" * about["fine_tuning"].get("bf16", False)
+        model = "all-mpnet-base-v2" if variant == "mpnet" else "gte-small"
+        yield f"$ riskfront reproduce tables --model {model} --data {data}.parquet --work WORK --variant {variant} \\"
         yield f"      --test-split test {said}"
     yield "```"
 

@@ -44,6 +44,7 @@ WORDS = {
     "paper": "trained as in the paper",
     "early": "loss on early layers",
     "all": "trained on all rows",
+    "mpnet": "all-mpnet-base-v2",
     "cls": "[CLS] exits",
     "pooled": "pooled exits",
 }
