@@ -6,12 +6,14 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import faulthandler
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 HERE = Path(__file__).parent
 #: folders and files of tests -> the module without which none of their tests can run, where they can be imported without it
@@ -108,6 +110,13 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     except ImportError as error:
         _skip_without_extra(item, error)
         raise
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: Any) -> None:
+    """pytest stops its own watch here; what hangs after a failure, a server that does not end, must not hang for ever."""
+    if node.config.getini("faulthandler_timeout"):
+        faulthandler.dump_traceback_later(120, exit=True, file=node.config.stash[fault_handler_stderr_fd_key])
 
 
 @pytest.fixture(autouse=True)
