@@ -164,6 +164,26 @@ def test_what_is_not_documented_is_private() -> None:
     assert public - documented == set()
 
 
+def test_public_modules_export_what_is_documented() -> None:
+    """Every name that a public module exports is in the reference, under the module or under riskfront itself."""
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs/api").glob("*.md"))
+    named = set(re.findall(r"^::: riskfront\.([\w.]+)$", pages, re.MULTILINE))
+    for module, path in modules().items():
+        exported = (
+            [] if "._" in module else re.search(r"(?s)^__all__ = (\[.*?\])", path.read_text("utf-8"), re.MULTILINE)
+        )
+        for name in ast.literal_eval(exported[1]) if exported else ():
+            assert name.isupper() or {name, f"{module.removeprefix('riskfront.')}.{name}"} & named, f"{module}.{name}"
+    assert set(rf.__all__) - named == {"__version__", "experiment", "plots"}
+
+
+def test_files_that_docstrings_and_comments_name_exist() -> None:
+    files = [path.as_posix() for room in ("src", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py")]
+    for path in SOURCE.rglob("*.py"):
+        for name in re.findall(r"``([\w/]+/\w+\.py)``", path.read_text(encoding="utf-8")):
+            assert any(file.endswith(f"/{name}") for file in files), f"{path}: {name}"
+
+
 def test_no_module_repeats_the_name_of_its_package() -> None:
     repeated = [name for name in modules() if len({part.strip("_") for part in name.split(".")[-2:]}) == 1]
     assert repeated == []

@@ -1,4 +1,4 @@
-"""The report page as text: what it says, what it never does. ``test_report_browser.py`` opens it."""
+"""The report page as text: what it says, what it never does. ``test_page_in_browser.py`` opens it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ import pytest
 
 from riskfront._problems.spaces.space import Choice, Float, Int, Space, config_id
 from riskfront.errors import InvalidInputError, MissingExtraError, StoreError
-from riskfront.search import STRATEGIES, GridSearch, LimitTarget, OptunaSearch, RandomSearch, Remembering, make_search
+from riskfront.search import STRATEGIES, GridSearch, LimitTarget, OptunaSearch, RandomSearch, make_search
+from riskfront.search._ledger import Remembering
 
 SPACE = Space(x=Float(0, 1), n=Int(1, 3), m=Choice(["a", "b"]))
 OBJECTIVES = ["error", "cost"]

@@ -5,7 +5,7 @@ The statements are triples (limit, value, setting): "this setting keeps this lim
 combination of values if it is certified for each of them: the price grows with the number of values of all limits, not with the
 number of combinations.
 
-(1 - h) delta goes to sequences of tests that share it (``statistics/nested_sequences.py`` has the proof), h delta to the
+(1 - h) delta goes to sequences of tests that share it (``statistics/_nested_sequences.py`` has the proof), h delta to the
 fallback test, of all settings on all examples. There every setting has h delta / (m limits) for each limit that varies. It
 passes at a value if the p-values of that value and of all looser ones are at most that. If any false statement about a setting
 and a limit passes, then so does the loosest false one, which is one hypothesis: probability at most h delta / (m limits), and

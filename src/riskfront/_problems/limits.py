@@ -149,7 +149,7 @@ class Limit:
         """A limit from a text such as "error <= 0.05", "recall >= 0.9", "error <= 0.15 per label",
         "error <= 0.02 given answered", "accuracy >= 95 %", "q0.95(latency) <= 300", "score drop from full <= 0.02",
         or, with a ``reference``,
-        "score drop <= 0.02"; "error <= 0.05 proxy judge". ``problems/targets.py`` lists the texts of ratios, gaps, worst cases
+        "score drop <= 0.02"; "error <= 0.05 proxy judge". ``_problems/targets.py`` lists the texts of ratios, gaps, worst cases
         and weights."""
         if len(split_limits(text)) > 1:
             raise InvalidInputError(f"a limit must be one limit; got {text!r}, which is several. Give them as a list.")

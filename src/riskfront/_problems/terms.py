@@ -14,7 +14,7 @@ class Term:
     A ratio with the sum of ``over``, each column with its factor, is averaged as loss - at * over; a mean with ``weights`` as
     weight * (loss - at); what lies ``beyond`` a threshold as the excess over it, or what is missing to it (``lower``). A
     ``gap`` is the difference between two groups of ``per``. With a ``proxy``, two columns, the loss is averaged minus
-    ``proxy_weight`` times the difference of the first from the second (``_data/derived/unlabelled_batches.py``).
+    ``proxy_weight`` times the difference of the first from the second (``_data/unlabelled_batches.py``).
 
     ``fill`` says what a missing outcome counts as: (loss, as the worst, as the best). Where it names no value for a loss, only
     examples count whose outcome is known.

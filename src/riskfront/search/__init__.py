@@ -29,8 +29,8 @@ from riskfront._problems.spaces.space import Space
 from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 from riskfront.search._grid_search import GridSearch, RandomSearch
-from riskfront.search._guided.strategy import GuidedSearch, LimitTarget, Region
-from riskfront.search._ledger import Remembering, Search
+from riskfront.search._guided.strategy import GuidedSearch, LimitTarget
+from riskfront.search._ledger import Search
 from riskfront.search._optuna_search import OptunaSearch
 from riskfront.search._parego_search import ParEGOSearch
 
@@ -42,8 +42,6 @@ __all__ = [
     "OptunaSearch",
     "ParEGOSearch",
     "RandomSearch",
-    "Region",
-    "Remembering",
     "Search",
     "make_search",
 ]

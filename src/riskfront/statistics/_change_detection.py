@@ -9,7 +9,7 @@ every stake of a grid:
 With weights that add up to at most 1, M is an e-process: the chance that it ever reaches 1/delta is at most delta (Ville). With
 w_t = 1 it is the e-SR detector: the mean run length to a false alarm is at least its threshold (Shin et al., 2024).
 
-Weights may depend on the past. They are spent by a clock that runs while recent outcomes lie above the limit and almost stands
+Weights may depend on the past. A clock gives them out that runs while recent outcomes lie above the limit and almost stands
 still while they lie below: a long good past then costs little, since few weights were lost in it. Half of the weight
 starts at once.
 """

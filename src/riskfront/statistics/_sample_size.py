@@ -171,7 +171,7 @@ def typical(n: int, mean: float, spread: float) -> FloatArray:
 
 
 def wins(gains: FloatArray, alpha: float, level: float, n: int) -> bool:
-    """Whether the stakes of betting.py reach 1 / level within n examples: the same arithmetic, for one row."""
+    """Whether the stakes of ``_betting.py`` reach 1 / level within n examples: the same arithmetic, for one row."""
     log, sqrt = math.log, math.sqrt
     missing, squares, most = -log(level), 0.0, CAP / (1 - alpha)
     prior, widest = (1 - alpha) * n, (1 - alpha) * alpha

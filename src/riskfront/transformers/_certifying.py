@@ -4,7 +4,7 @@ A trace knows the outcomes of every setting once its passes are made, so nothing
 
 With exits only, the order is known before any text is seen. At the exit threshold 0 nothing leaves early: the pruned model is
 the full model, and no accuracy is lost in any class. That end is the safest for certain, so thresholds are tested from there
-on, all of them, on all calibration texts, until the first failure, and no text is spent on learning an order.
+on, all of them, on all calibration texts, until the first failure, and no text is needed to learn an order.
 """
 
 from __future__ import annotations

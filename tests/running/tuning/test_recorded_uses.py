@@ -1,4 +1,4 @@
-"""The testing examples of a task are spent by the first question they answer."""
+"""The testing examples of a task serve one question: the first one they answer."""
 
 import json
 import shutil

@@ -1,7 +1,8 @@
 """The identity of a task: fingerprints of its code, its packages, its examples and its groups, the same in every run.
 
-The code is the losses function and everything of the user's that it leads to, as ``identity.object_digest`` has it: functions,
-classes, modules, models and other values. What it reads while it runs is not covered: files, services, environment variables.
+The code is the losses function and everything of the user's that it leads to, as ``_support/object_digest.py`` has it:
+functions, classes, modules, models and other values. What it reads while it runs is not covered: files, services, environment
+variables.
 The packages are the versions of installed packages that this code names, and of Python.
 
 An object with a text attribute ``fingerprint`` names itself: a data set too large to hash, or a model behind a service. A

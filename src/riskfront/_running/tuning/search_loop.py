@@ -24,7 +24,8 @@ from riskfront._support.progress import ProgressBar
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.methods._evidence.ranges import tested_range
-from riskfront.search import LimitTarget, Remembering, Search, make_search
+from riskfront.search import LimitTarget, Search, make_search
+from riskfront.search._ledger import Remembering
 
 _TRIED = 5  # settings whose evaluation tells how long the others take
 _SECONDS = 5.0  # in which a whole space may be evaluated instead of being searched

@@ -22,7 +22,7 @@ class Experiment:
         name: of its command.
         paper: which figure or table of the paper it is.
         question: what it asks, in a line.
-        kind: how it is measured and drawn; a key of ``reproduce.KINDS``.
+        kind: how it is measured and drawn; a key of ``run_experiment.KINDS``.
         data: names of data sets.
         lineups: who takes part, under which limits.
         risks: see ``objectives``.

@@ -88,7 +88,7 @@ class LimitTest:
     """A limit bound to the declared losses of a table: H says that the normalised loss x of the loss has E[x] > alpha.
 
     x lies in [0, 1]: (L - low) / (high - low) for "at most" (``upper``), (high - L) / (high - low) for "at least". L is what
-    the limit averages: a loss, or what a ratio, a gap or a mean of worst cases is tested on (``evidence/ranges.py``).
+    the limit averages: a loss, or what a ratio, a gap or a mean of worst cases is tested on (``methods/_evidence/ranges.py``).
     """
 
     limit: Limit

@@ -1,7 +1,7 @@
 """Limits with a proxy: their test on labelled and unlabelled examples, and how far planning examples believe the proxy.
 
 What was measured stays the mean over labelled examples. The unlabelled ones enter the test alone, by the mean proxy of each
-labelled example's own batch (``losses/derived/unlabelled.py``), so that labelled examples with their batches are as
+labelled example's own batch (``_data/unlabelled_batches.py``), so that labelled examples with their batches are as
 independent of each other as labelled examples are.
 """
 

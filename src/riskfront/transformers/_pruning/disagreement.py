@@ -1,7 +1,7 @@
 """A trace with unlabelled texts beside it: where a setting answers differently from the full model, with a label or without.
 
 Wherever the two agree nothing is lost, so disagreement is a proxy of the accuracy drop that needs no label. Each labelled text
-has a batch of unlabelled ones of its own (``losses/derived/unlabelled.py`` says why), whose mean disagreement is one more
+has a batch of unlabelled ones of its own (``_data/unlabelled_batches.py`` says why), whose mean disagreement is one more
 column.
 """
 
