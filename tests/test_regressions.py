@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront._data.reading.long_format import from_long
 from riskfront._data.reading.sources import read_table
 from riskfront.methods._registry import BY_NAME
 
@@ -61,14 +60,14 @@ def test_rows_with_numbers_of_their_own_are_not_one_big_setting():
         for i in range(30)
         for j in range(4)
     ]
-    found, layout = from_long(pd.DataFrame(rows), PROBLEM)
+    found, layout = rf.read_table(pd.DataFrame(rows), PROBLEM)
     assert (found.n_configs, found.n_examples) == (4, 30)
     assert layout.example_column == "prompt"
 
 
 def test_a_single_setting_is_a_table():
     rows = [{"id": i, "threshold": 0.5, "error": 0, "cost": 1.0} for i in range(30)]
-    assert from_long(pd.DataFrame(rows), PROBLEM)[0].n_configs == 1
+    assert rf.read_table(pd.DataFrame(rows), PROBLEM)[0].n_configs == 1
 
 
 def test_select_does_not_hide_that_test_data_made_the_plan():

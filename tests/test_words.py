@@ -34,8 +34,12 @@ def found(text: str) -> list[str]:
 
 
 def public_docstrings() -> Iterator[tuple[str, str]]:
-    for name in rf.__all__:
-        thing = getattr(rf, name)
+    things = {name: getattr(rf, name) for name in rf.__all__}
+    for room in ("methods", "search", "statistics", "testing", "transformers"):
+        with contextlib.suppress(rf.MissingExtraError):
+            module = getattr(rf, room)
+            things |= {f"{room}.{name}": getattr(module, name) for name in module.__all__}
+    for name, thing in things.items():
         yield name, inspect.getdoc(thing) or ""
         for member, value in inspect.getmembers(thing) if inspect.isclass(thing) else ():
             if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):

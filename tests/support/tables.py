@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import riskfront as rf
 from riskfront.testing._populations import grid_configs
@@ -37,3 +40,11 @@ def table_of(world: HardWorld, rng: np.random.Generator, n: int) -> rf.LossTable
     losses = {name: drawn[name] for name in ("loss", "cost", "answered") if name in drawn}
     groups = {"label": drawn["label"]} if "label" in drawn else None
     return rf.LossTable(configs, losses, groups=groups, bounds={"loss": world.bounds})
+
+
+def from_wide(frame: pd.DataFrame, problem: rf.Problem | None = None, **options: Any) -> Any:
+    """What ``read_wide`` makes of a data frame in a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "wide.parquet"
+        frame.rename(columns=str).to_parquet(path)
+        return rf.read_wide(path, problem, **options)

@@ -183,7 +183,7 @@ def test_models_that_cannot_be_used(tmp_path: Path, classifier_folder: Path) -> 
         (["--limit", "error = 0.1"], "must be a bound from one side"),
         ([*LIMIT, "--delta", "2"], "delta must lie in (0, 1)"),
         ([*LIMIT, "--method", "magic"], "no method 'magic'"),
-        ([*LIMIT, "--method", "bonferroni"], "plans on opt examples"),
+        ([*LIMIT, "--method", "bonferroni"], "must plan on planning examples"),
         ([*LIMIT, "--search", "magic"], "search must be one of"),
         ([*LIMIT, "--abstain", "0,1.5"], "--abstain must hold numbers from 0 to 1"),
         ([*LIMIT, "--abstain", "high"], "--abstain must hold numbers"),

@@ -354,7 +354,7 @@ def _add_estimates(frame: pd.DataFrame, evidence: Evidence, rows: IntArray | Non
 
 
 def planning_means(opt: LossTable, problem: Problem, columns: dict[str, str], rows: IntArray) -> pd.DataFrame | None:
-    """Opt-data estimates of every setting, for pictures; which of them, ``rows``, were planned for testing."""
+    """What every setting measured on planning examples, for pictures; which of them, ``rows``, were planned for testing."""
     if opt.n_examples == 0:
         return None
     everything = np.arange(opt.n_configs)

@@ -217,7 +217,7 @@ class Cascade:
         """What every setting would have scored and taken, computed when asked for.
 
         Args:
-            reference: a model; adds the loss "score drop", its score minus that of the setting (signed).
+            reference: a model; adds the loss "score drop", its score minus that of the setting (gains offset losses).
             binary: ("score",) if a score can only ever be 0 or 1, which allows the exact test.
             bounds: of losses that are limited; (0, 1) for the score by default. The most that calls cost is known where runs
                 were priced by call (``runs.priced``); a limit on the mean of other prices, tokens or latencies needs bounds.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from riskfront._calibration.certificates.verdict import PRICES
 from riskfront._cascades import features as columns
 from riskfront._cascades.comparison import compare, price_levels
 from riskfront._cascades.confidence import same_for_all
@@ -16,7 +17,6 @@ from riskfront._support.arrays import FloatArray, IntArray
 from riskfront._support.values import known as known_name
 from riskfront.errors import InvalidInputError
 
-PRICES = ("cost", "cost_usd", "total_cost", "price")
 LEARNERS = ("linear", "boosted")
 _LEAST_FOR_TREES = 500  # learning examples; with fewer, trees lose to a line and take their time
 _MOST_STARTS = 20  # models that a cascade may begin with: the cheapest

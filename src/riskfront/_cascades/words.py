@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from riskfront._calibration.certificates.certificate import Certificate
-from riskfront._calibration.certificates.verdict import listed
+from riskfront._calibration.certificates.verdict import PRICES, listed
 from riskfront._calibration.frontier_result import Frontier
 from riskfront._cascades.comparison import DROPS
 from riskfront._cascades.confidence import LearntConfidence
-from riskfront._cascades.gain import PRICES, LearntGain
+from riskfront._cascades.gain import LearntGain
 from riskfront._cascades.routes import LEVEL, THEN
 from riskfront._support.values import plain
 

@@ -14,8 +14,6 @@ from riskfront._problems.terms import Term
 from riskfront._support.values import is_number, known
 from riskfront.errors import InvalidInputError
 
-__all__ = ["Limit", "Objective", "Problem"]
-
 #: columns of results, which no loss may be called
 _RESERVED = frozenset(
     [

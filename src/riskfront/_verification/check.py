@@ -23,7 +23,7 @@ from riskfront._support.arrays import FloatArray, IntArray
 from riskfront._support.values import is_number, plain
 from riskfront.errors import InvalidInputError
 from riskfront.methods._evidence.limit_tests import Evidence, LimitTest
-from riskfront.statistics import _p_values as p_values
+from riskfront.statistics import binomial
 
 HOLDS, BROKEN, UNCLEAR = "holds", "broken", "unclear"
 NOT_COVERED = "not covered"  # of a group that the certificate says nothing of
@@ -204,7 +204,7 @@ def _p_broken(test: LimitTest, table: LossTable, row: IntArray, delta: float) ->
     if limit.drop_from is not None and table.reference(limit.drop_from) == int(row[0]):
         return np.ones(sums.total.shape)  # a reference never drops from itself
     if limit.quantile is not None:  # too many examples above the limit are too few at or below it
-        return p_values.binomial(sums.n - sums.total, sums.n, limit.quantile)
+        return binomial(sums.n - sums.total, sums.n, limit.quantile)
     if limit.worst is not None:  # that one threshold fails proves nothing: another might do
         return np.ones(sums.total.shape)
     return replace(test.opposite, delta=delta).p_values(table, row)

@@ -22,7 +22,7 @@ class Plan:
     """The settings ``rows`` of the planning table, in testing order.
 
     Args:
-        by_mean: accept a setting when its empirical risks are below the limits, instead of testing (no guarantee).
+        by_mean: accept a setting when its measured risks are below the limits, instead of testing (no guarantee).
         holm_share: the share of delta for Holm's procedure over all settings on all examples, where there is a table of
             them; the plan itself gets the rest.
     """
@@ -75,7 +75,7 @@ class Method(Protocol):
         """The share of the calibration data to plan with; the rest is tested."""
 
     def plan(self, opt: LossTable, problem: Problem) -> Plan:
-        """Decide what to test, from opt data only. A plan that draws at random takes a third argument, ``seed``."""
+        """Decide what to test, from planning examples only. A plan that draws at random takes a third argument, ``seed``."""
 
 
 def check_method(method: Method, named: str) -> None:

@@ -135,18 +135,3 @@ def _look_up(table: FloatArray, function: Callable[..., FloatArray], total: Arra
 def _look_up_table(name: str, n: int, alpha: float) -> FloatArray:
     """(n + 1,): one p-value for each count, nan until it is needed."""
     return np.full(n + 1, np.nan)
-
-
-__all__ = [
-    "NAMES",
-    "P_VALUES",
-    "PValue",
-    "bentkus",
-    "betting",
-    "betting_fixed",
-    "binomial",
-    "hoeffding",
-    "hoeffding_bentkus",
-    "hoeffding_simple",
-    "smallest_sample",
-]

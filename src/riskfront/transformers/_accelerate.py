@@ -71,8 +71,8 @@ class Plan:
         rows: for training, validation and calibration.
         grid: the settings to choose from.
         method: how to plan the tests.
-        search: "grid" traces every pair of head and token thresholds on opt examples; "random", "optuna", "guided" and the like
-            try `budget` settings.
+        search: "grid" traces every pair of head and token thresholds on planning examples; "random", "optuna", "guided" and the
+            like try `budget` settings.
         seed: of all that is drawn at random.
         leave_out_repeats: go on without calibration rows whose text was learnt from or is that of another; an error otherwise.
         choose: which of the chosen settings to use, as in `certificate.choose`. By default the first; with
@@ -95,7 +95,7 @@ class Plan:
     def __post_init__(self) -> None:
         """Before hours of training: what can be known to be wrong now."""
         if make_method(self.method).opt_fraction == 0:
-            raise InvalidInputError(f"a method that plans on opt examples is needed; {self.method!r} uses none.")
+            raise InvalidInputError(f"method must plan on planning examples; {self.method!r} uses none.")
         if isinstance(self.search, str) and self.search not in STRATEGIES:
             raise InvalidInputError(f"search must be one of {sorted(STRATEGIES)}; got {self.search!r}.")
 

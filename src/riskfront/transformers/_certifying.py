@@ -51,6 +51,7 @@ from riskfront.methods._evidence.ranges import warn_of_small_groups
 from riskfront.methods._plan import Plan as TestPlan
 from riskfront.methods._plan import parameters, resolve_defaults
 from riskfront.search import Search
+from riskfront.transformers._pruning.disagreement import DROPS
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Thresholds
 
@@ -60,7 +61,6 @@ UNLABELLED = f"{TRACES}/unlabelled.safetensors"
 CALIBRATION = (
     f"{TRACES}/calibration.safetensors"  # not needed to answer: whoever deploys the folder may leave traces out
 )
-_DROPS = ("accuracy_drop", "accuracy_drop_clipped")
 _PASS = ("precision", "tau_head", "tau_token")  # what a pass depends on
 
 
@@ -201,7 +201,7 @@ def has_known_order(method: str | Method, search: Any, thresholds: Thresholds, p
 def _is_plain_drop(limit: Limit) -> bool:
     """A limit on the mean drop, over all texts or in every class: 0 where nothing leaves early."""
     plain = Limit(limit.loss, at_most=limit.at_most, per=limit.per, p_value=limit.p_value) if limit.at_most else None
-    return limit.loss in _DROPS and limit == plain
+    return limit.loss in DROPS and limit == plain
 
 
 def certify_in_order(trace: Traced, configs: Sequence[Config], problem: Problem, seed: int) -> Certificate:

@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from riskfront._support.arrays import Array
 from riskfront.errors import InvalidInputError
-from riskfront.transformers._backbones.backbone import Packed
+from riskfront.transformers._backbones import Packed
 
 KINDS = ("pooled", "cls")
 SPECIAL, FIRST, SECOND = 0, 1, 2  # which text a token is of; special ones are of none

@@ -7,9 +7,8 @@ import pytest
 import riskfront as rf
 from riskfront._data.reading.column_roles import Layout
 from riskfront._data.reading.filters import Filter
-from riskfront._data.reading.long_format import from_long
-from riskfront._data.reading.wide_format import from_wide
 from tests.data.reading.test_long_format import PROBLEM, frame
+from tests.support.tables import from_wide
 
 WIDE = rf.Problem("error <= 0.1", minimize="cost")
 
@@ -39,15 +38,15 @@ def test_what_filters_keep(text, rows):
 )
 def test_filters_that_make_no_sense(text, words):
     with pytest.raises(rf.InvalidInputError, match=words):
-        from_long(frame(), PROBLEM, where=text)
+        rf.read_table(frame(), PROBLEM, where=text)
 
 
 def test_examples_and_settings_are_filtered():
-    table, _ = from_long(frame(), PROBLEM, where=["label in 0, 2", "effort >= 2"])
+    table, _ = rf.read_table(frame(), PROBLEM, where=["label in 0, 2", "effort >= 2"])
     assert sorted(table.configs["effort"].unique()) == [2, 5]
     assert table.n_examples == 13
     with pytest.raises(rf.InvalidInputError, match="must leave some rows"):
-        from_long(frame(), PROBLEM, where="label == 9")
+        rf.read_table(frame(), PROBLEM, where="label == 9")
 
 
 @pytest.mark.parametrize("column", ["error", "cost", "latency"])
@@ -56,32 +55,34 @@ def test_no_filter_by_outcome(column):
     data = frame().assign(latency=np.random.default_rng(0).random(120))
     layout = Layout(("model", "effort"), "id")
     with pytest.raises(rf.InvalidInputError, match=f"'{column}' is an outcome"):
-        from_long(data, PROBLEM, layout, where=f"{column} <= 0.5")
+        rf.read_table(data, PROBLEM, layout=layout, where=f"{column} <= 0.5")
 
 
 def test_two_columns_name_an_example():
     data = frame().assign(part=lambda d: np.where(d["label"] == 0, "x,1", "x"), number=lambda d: d["id"].str[1:])
     data["number"] = np.where(data["label"] == 0, "2", "1,2")  # joined by a comma all would be "x,1,2"
     data["copy"] = data["id"]
-    table, layout = from_long(data.drop(columns="id"), PROBLEM, Layout(("model", "effort"), "part,number,copy"))
+    table, layout = rf.read_table(
+        data.drop(columns="id"), PROBLEM, layout=Layout(("model", "effort"), "part,number,copy")
+    )
     assert table.n_examples == 20
     assert layout.example_column == "part,number,copy"
-    two = from_long(
+    two = rf.read_table(
         data.drop_duplicates(["part", "number", "model", "effort"]).drop(columns=["id", "copy", "label"]),
         rf.Problem(["error <= 0.5"], minimize="cost"),
-        Layout(("model", "effort"), "part,number"),
+        layout=Layout(("model", "effort"), "part,number"),
     )[0]
     assert two.n_examples == 2
     with pytest.raises(rf.InvalidInputError, match="no column 'y'"):
-        from_long(data, PROBLEM, Layout((), "part,y"))
+        rf.read_table(data, PROBLEM, layout=Layout((), "part,y"))
 
 
 @pytest.mark.parametrize("how", ["row", "value"])
 def test_missing_outcomes_stay_in_the_table(how):
     data = frame()
     data = data.drop(index=7) if how == "row" else data.assign(cost=data["cost"].where(data.index != 7))
-    table, _ = from_long(data, PROBLEM, Layout(("model", "effort"), "id"))
-    full, _ = from_long(frame(), PROBLEM)
+    table, _ = rf.read_table(data, PROBLEM, layout=Layout(("model", "effort"), "id"))
+    full, _ = rf.read_table(frame(), PROBLEM)
     assert (table.n_configs, table.n_examples) == (6, 20)
     assert table.missing == (["error", "cost"] if how == "row" else ["cost"])
     row = next(r for r in range(6) if table.config(r) == {"model": "small", "effort": 2})
@@ -95,13 +96,13 @@ def test_missing_outcomes_stay_in_the_table(how):
 def test_a_setting_with_hardly_any_outcome_stays():
     data = frame()
     lacking = (data["model"] == "small") & (data["effort"] == 2) & (data["id"] != "x3")
-    table, _ = from_long(data[~lacking], PROBLEM, Layout(("model", "effort"), "id"))
+    table, _ = rf.read_table(data[~lacking], PROBLEM, layout=Layout(("model", "effort"), "id"))
     assert table.n_configs == 6
     assert table.intake.absent == 19
 
 
 def test_rows_that_a_filter_leaves_out_are_counted():
-    table, _ = from_long(frame(), PROBLEM, where="effort >= 2")
+    table, _ = rf.read_table(frame(), PROBLEM, where="effort >= 2")
     assert table.intake.left_out == {"--where effort >= 2": 40}
     assert (table.intake.read, table.intake.used) == (120, 80)
 
@@ -130,7 +131,7 @@ def test_no_filter_by_what_was_computed_from_outcomes():
     layout = Layout(("model", "effort"), "id")
     failed = data.groupby("id")["error"].transform("sum")
     with pytest.raises(rf.InvalidInputError, match="'failed' is an outcome, or computed from one"):
-        from_long(data.assign(failed=failed), PROBLEM, layout, where="failed <= 3")
+        rf.read_table(data.assign(failed=failed), PROBLEM, layout=layout, where="failed <= 3")
     drawn = np.random.default_rng(3).random((50, 12)) < 0.3
     cells = pd.DataFrame(drawn, columns=[f"s{i}" for i in range(12)]).assign(failed=drawn.sum(axis=1))
     about = pd.DataFrame({"name": [f"s{i}" for i in range(12)], "cost": range(12), "mean": drawn.mean(axis=0)})

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import riskfront as rf
 from riskfront._data.reading import long_format, on_disk
 from riskfront._data.reading.column_roles import Layout
-from riskfront._data.reading.wide_format import from_wide
+from tests.support.tables import from_wide
 
 LAYOUT = Layout(("model", "knob"), "example", ("label",))
 PROBLEM = rf.Problem(["error <= 0.5", "error <= 0.9 per label"], minimize="cost")

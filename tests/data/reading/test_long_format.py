@@ -6,7 +6,6 @@ import pytest
 
 import riskfront as rf
 from riskfront._data.reading.column_roles import Layout
-from riskfront._data.reading.long_format import from_long
 from riskfront._data.reading.sources import read_table
 
 
@@ -35,14 +34,14 @@ PROBLEM = rf.Problem([rf.Limit("error", at_most=0.5, per="label")], minimize=["c
 def test_roles_are_detected_in_any_row_order():
     shuffled = frame().sample(frac=1, random_state=1)
     for data in (frame(), shuffled):
-        table, layout = from_long(data, PROBLEM)
+        table, layout = rf.read_table(data, PROBLEM)
         assert layout == Layout(("model", "effort"), "id", ("label",), ("error", "cost"))
         assert (table.n_configs, table.n_examples) == (6, 20)
 
 
 def test_every_value_lands_in_its_cell():
     data = frame().sample(frac=1, random_state=2)
-    table, _ = from_long(data, PROBLEM)
+    table, _ = rf.read_table(data, PROBLEM)
     examples = pd.unique(data["id"])
     by_key = data.set_index(["model", "effort", "id"])
     for row in range(table.n_configs):
@@ -55,7 +54,7 @@ def test_every_value_lands_in_its_cell():
 
 
 def test_a_loss_nobody_mentions_is_no_setting():
-    table, layout = from_long(frame(), rf.Problem([rf.Limit("cost", at_most=0.9)], minimize=["cost"]))
+    table, layout = rf.read_table(frame(), rf.Problem([rf.Limit("cost", at_most=0.9)], minimize=["cost"]))
     assert layout.config_columns == ("model", "effort")
     assert "error" not in table.loss_names
 
@@ -65,7 +64,7 @@ def test_a_condition_that_depends_on_the_setting_is_stored_like_a_loss():
     data["answered"] = (np.arange(len(data)) % 5 > 0).astype(int)
     data["hard"] = data["label"].eq(2).astype(int)
     limits = [rf.Limit("error", at_most=0.5, given="answered"), rf.Limit("error", at_most=0.6, given="hard")]
-    table, layout = from_long(data, rf.Problem(limits, minimize=["cost"]))
+    table, layout = rf.read_table(data, rf.Problem(limits, minimize=["cost"]))
     assert "answered" in layout.loss_columns
     assert "hard" in layout.group_columns
     total = table.totals(limits[1].term)
@@ -74,12 +73,12 @@ def test_a_condition_that_depends_on_the_setting_is_stored_like_a_loss():
 
 def test_columns_can_be_named():
     data = frame().rename(columns={"id": "question text"})
-    _, layout = from_long(data, PROBLEM, Layout(("model", "effort"), "question text"))
+    _, layout = rf.read_table(data, PROBLEM, layout=Layout(("model", "effort"), "question text"))
     assert layout.example_column == "question text"
 
 
 def test_without_a_problem_every_varying_number_is_a_loss():
-    table, layout = from_long(frame())
+    table, layout = rf.read_table(frame())
     assert layout.loss_columns == ("error", "cost")
     assert table.n_configs == 6
 
@@ -99,7 +98,7 @@ def test_without_a_problem_every_varying_number_is_a_loss():
 )
 def test_what_is_wrong_is_said(change, words):
     with pytest.raises(rf.InvalidInputError, match=words):
-        from_long(change(frame()), PROBLEM)
+        rf.read_table(change(frame()), PROBLEM)
 
 
 def test_a_binary_loss_stored_as_decimals_can_be_declared(tmp_path):
@@ -122,7 +121,7 @@ def two_tasks() -> pd.DataFrame:
 
 def test_a_task_is_not_taken_for_a_setting_without_asking():
     with pytest.raises(rf.InvalidInputError) as caught:
-        from_long(two_tasks(), PROBLEM)
+        rf.read_table(two_tasks(), PROBLEM)
     said = str(caught.value)
     assert said.startswith(
         "is 'task' a setting? It would count as one: every 'id' has rows for each of its 2 values (arc, mbpp)."
@@ -132,13 +131,13 @@ def test_a_task_is_not_taken_for_a_setting_without_asking():
 
 
 def test_a_task_that_is_named_is_a_setting_and_one_that_describes_examples_is_no_question():
-    named, layout = from_long(two_tasks(), PROBLEM, Layout(("model", "effort", "task")))
+    named, layout = rf.read_table(two_tasks(), PROBLEM, layout=Layout(("model", "effort", "task")))
     assert named.n_configs == 12
     assert layout.config_columns == ("model", "effort", "task")
     apart = two_tasks().assign(id=lambda rows: rows["task"] + rows["id"])
-    table, layout = from_long(apart, rf.Problem([rf.Limit("error", at_most=0.5, per="task")], minimize=["cost"]))
+    table, layout = rf.read_table(apart, rf.Problem([rf.Limit("error", at_most=0.5, per="task")], minimize=["cost"]))
     assert layout.config_columns == ("model", "effort")
     assert table.group("task").levels == ("arc", "mbpp")
-    one, layout = from_long(two_tasks().query("task == 'arc'"), PROBLEM)
+    one, layout = rf.read_table(two_tasks().query("task == 'arc'"), PROBLEM)
     assert layout.config_columns == ("model", "effort")
     assert one.n_examples == 20

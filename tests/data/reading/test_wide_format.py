@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import riskfront as rf
-from riskfront._data.reading.wide_format import from_wide, read_wide
+from riskfront._data.reading.wide_format import read_wide
+from tests.support.tables import from_wide
 
 PROBLEM = rf.Problem(["score drop <= 0.1"], minimize="bits", reference="full")
 

@@ -11,11 +11,12 @@ import pytest
 
 import riskfront as rf
 from riskfront._data.groups import Groups
+from riskfront._data.splits import split_examples
 from riskfront._data.stores.loss_store import LossStore
 from riskfront._problems.spaces.space import Choice, Config, Float, Int, Space
 from riskfront._running.evaluation.evaluate import evaluate
 from riskfront._running.tuning import tune as tuning
-from riskfront._running.tuning.opt_and_test_rows import positions_of
+from riskfront._running.tuning.opt_and_test_rows import shuffles
 from riskfront._running.tuning.tune import tune
 from riskfront.errors import EvaluationError, InvalidInputError, StoreError
 from riskfront.search import OptunaSearch
@@ -28,6 +29,11 @@ PROBLEM = rf.Problem([rf.Limit("error", at_most=0.15), rf.Limit("error", at_most
 DATA = np.random.default_rng(5).random((N, 3))
 DATA[:, 2] = np.arange(N)  # every example knows its number
 LABELS = np.array(["cat", "dog", "owl"])[(3 * DATA[:, 1]).astype(int)]
+
+
+def positions_of(examples: Any, groups: Any, opt_fraction: float, seed: int) -> Any:
+    """The positions of planning and of testing examples in a run where examples say enough."""
+    return split_examples(len(examples), opt_fraction, seed, shuffles(examples, groups, seed)[1])
 
 
 def parts_of(seed: int = 0, **more: Any) -> Any:

@@ -229,9 +229,6 @@ def _array(values: Any, shape: tuple[int, ...]) -> FloatArray:
     return found
 
 
-FIELDS = ("row", "time", "outcomes", "numerator", "denominator", "evidence")
-
-
 @dataclass(slots=True)
 class History:
     """points: stretches of ``step`` outcomes each: the last row and time, how many outcomes, sums of numerators and

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from riskfront._calibration.monitoring.watched_limit import NO_GROUP
@@ -158,34 +158,25 @@ def prometheus(monitor: Monitor) -> str:
     """The metrics, as text."""
     lines: list[str] = []
     for name, kind, about, value in _OF_WATCH:
-        lines += _head(name, kind, about)
-        for watch in monitor.watches:
-            found = value(watch)
-            if found is not None:
-                labels = {"limit": str(watch.limit.limit), "group": watch.group or ""}
-                lines.append(_line(name, labels, found))
-    lines += _head("outcomes_total", "counter", "Outcomes that were given")
-    lines.append(_line("outcomes_total", {}, monitor.outcomes))
-    lines += _head(
-        "uncovered_total", "counter", "Outcomes without a group, or of groups that were not there at calibration"
-    )
-    lines += [
-        _line("uncovered_total", {"per": name}, sum(g.values())) for name, g in monitor.accounts.uncovered.items()
-    ]
-    lines += _head("input_warning", "gauge", "1 once scores were seen to change: a warning, no broken limit")
-    lines.append(_line("input_warning", {}, float(monitor.warning)))
+        found = [({"limit": str(w.limit.limit), "group": w.group or ""}, value(w)) for w in monitor.watches]
+        lines += metric(f"monitor_{name}", kind, about, [(labels, v) for labels, v in found if v is not None])
+    lines += metric("monitor_outcomes_total", "counter", "Outcomes that were given", [({}, monitor.outcomes)])
+    uncovered = [({"per": name}, sum(groups.values())) for name, groups in monitor.accounts.uncovered.items()]
+    about = "Outcomes without a group, or of groups that were not there at calibration"
+    lines += metric("monitor_uncovered_total", "counter", about, uncovered)
+    about = "1 once scores were seen to change: a warning, no broken limit"
+    lines += metric("monitor_input_warning", "gauge", about, [({}, monitor.warning)])
     return "\n".join(lines) + "\n"
 
 
-def _head(name: str, kind: str, about: str) -> list[str]:
-    return [f"# HELP riskfront_monitor_{name} {about}.", f"# TYPE riskfront_monitor_{name} {kind}"]
-
-
-def _line(name: str, labels: dict[str, str], value: float) -> str:
-    inner = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    shown = repr(float(value)) if math.isfinite(value) else "+Inf" if value > 0 else "NaN"
-    return f"riskfront_monitor_{name}{{{inner}}} {shown}" if inner else f"riskfront_monitor_{name} {shown}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def metric(name: str, kind: str, about: str, rows: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
+    """One metric in the Prometheus text format: what it is, then a line for each (labels, value)."""
+    lines = [f"# HELP riskfront_{name} {about}.", f"# TYPE riskfront_{name} {kind}"]
+    for labels, value in rows:
+        escaped = {
+            label: text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for label, text in labels.items()
+        }
+        inner = ",".join(f'{label}="{text}"' for label, text in escaped.items())
+        shown = repr(float(value)) if math.isfinite(value) else "+Inf" if value > 0 else "NaN"
+        lines.append(f"riskfront_{name}{{{inner}}} {shown}" if inner else f"riskfront_{name} {shown}")
+    return lines

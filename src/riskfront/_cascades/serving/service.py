@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from riskfront._calibration.monitoring.words import metric
 from riskfront._cascades.policy import ModelsFailedError, Policy
 from riskfront._cascades.run_time import Answer
 from riskfront._cascades.serving.calls import CallFailedError, callers
@@ -286,57 +287,43 @@ class Metrics:
         answered = sum(self.answers.values())
         models = policy.models
         outcomes = ("answered", "abstained", "refused", "invalid")
-        parts = [
-            _part(
+        unit = "Price of the calls, in the unit of the price table, as far as known"
+
+        def of_models(value: Callable[[str], float]) -> list[tuple[dict[str, str], float]]:
+            return [({"model": model}, value(model)) for model in models]
+
+        parts: list[tuple[str, str, str, list[tuple[dict[str, str], float]]]] = [
+            (
                 "requests_total",
                 "counter",
                 "Requests by outcome",
                 [({"outcome": o}, self.requests[o]) for o in outcomes],
             ),
-            _part(
-                "abstentions_total",
-                "counter",
-                "Requests that no model could answer",
-                [({}, self.requests["abstained"])],
-            ),
-            _part("answers_total", "counter", "Answers by model", [({"model": m}, self.answers[m]) for m in models]),
-            _part("calls_total", "counter", "Calls by model", [({"model": m}, self.calls[m]) for m in models]),
-            _part(
-                "model_errors_total",
-                "counter",
-                "Failed calls by model",
-                [({"model": m}, self.errors[m]) for m in models],
-            ),
-            _part(
+            ("abstentions_total", "counter", "Requests that no model could answer", [({}, self.requests["abstained"])]),
+            ("answers_total", "counter", "Answers by model", of_models(self.answers.__getitem__)),
+            ("calls_total", "counter", "Calls by model", of_models(self.calls.__getitem__)),
+            ("model_errors_total", "counter", "Failed calls by model", of_models(self.errors.__getitem__)),
+            (
                 "share",
                 "gauge",
                 "Share of the answers that a model gave",
-                [({"model": m}, self.answers[m] / answered if answered else math.nan) for m in models],
+                of_models(lambda model: self.answers[model] / answered if answered else math.nan),
             ),
-            _part(
+            (
                 "certified_share",
                 "gauge",
                 "That share when the policy was certified",
-                [({"model": m}, share) for m, share in zip(models, policy.shares, strict=True)],
+                of_models(dict(zip(models, policy.shares, strict=True)).__getitem__),
             ),
-            _part(
-                "price_total",
-                "counter",
-                "Price of the calls, in the unit of the price table, as far as known",
-                [({"model": m}, self.dollars.get(m, 0.0)) for m in models],
-            ),
-            _part(
-                "unpriced_calls_total",
-                "counter",
-                "Calls whose price is unknown",
-                [({"model": m}, self.unpriced[m]) for m in models],
-            ),
-            _part("running", "gauge", "Requests that are worked on", [({}, running)]),
-            _part("waiting", "gauge", "Requests that wait", [({}, waiting)]),
+            ("price_total", "counter", unit, of_models(lambda model: self.dollars.get(model, 0.0))),
+            ("unpriced_calls_total", "counter", "Calls whose price is unknown", of_models(self.unpriced.__getitem__)),
+            ("running", "gauge", "Requests that are worked on", [({}, running)]),
+            ("waiting", "gauge", "Requests that wait", [({}, waiting)]),
         ]
-        return "".join(parts) + self._histogram()
+        lines = [line for name, kind, about, rows in parts for line in metric(f"serve_{name}", kind, about, rows)]
+        return "\n".join([*lines, *self._histogram()]) + "\n"
 
-    def _histogram(self) -> str:
+    def _histogram(self) -> list[str]:
         lines, total = (
             ["# HELP riskfront_serve_seconds Time to the answer.", "# TYPE riskfront_serve_seconds histogram"],
             0,
@@ -345,17 +332,4 @@ class Metrics:
             total += count
             lines.append(f'riskfront_serve_seconds_bucket{{le="{limit}"}} {total}')
         lines += [f"riskfront_serve_seconds_sum {self.seconds_sum!r}", f"riskfront_serve_seconds_count {total}"]
-        return "\n".join(lines) + "\n"
-
-
-def _part(name: str, kind: str, about: str, rows: list[tuple[dict[str, str], float]]) -> str:
-    lines = [f"# HELP riskfront_serve_{name} {about}.", f"# TYPE riskfront_serve_{name} {kind}"]
-    for labels, value in rows:
-        inner = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-        shown = "NaN" if math.isnan(value) else repr(float(value))
-        lines.append(f"riskfront_serve_{name}{{{inner}}} {shown}" if inner else f"riskfront_serve_{name} {shown}")
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return lines

@@ -21,7 +21,6 @@ from riskfront._data.reading.cells import Cells, must_hold_numbers, only_0_and_1
 from riskfront._data.reading.codes import GroupOfExamples, JointCodes, must_be_exact
 from riskfront._data.reading.column_roles import EXAMPLE_NAMES, Layout, detect_layout, guess_layout
 from riskfront._data.reading.filters import Filter, KnownBeforehand, kept_rows, parse_filters
-from riskfront._data.reading.opening import from_frame
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront._problems.terms import Term
@@ -63,21 +62,6 @@ def read_long(
         return _read(source, problem, layout or Layout(), bounds, binary, parse_filters(where))
     except WiderTypesError as narrow:
         return read_long(narrow.source, problem, layout, bounds, binary, where)
-
-
-def from_long(
-    frame: pd.DataFrame,
-    problem: Problem | None = None,
-    layout: Layout | None = None,
-    bounds: Mapping[str, tuple[float, float]] | None = None,
-    binary: Sequence[str] = (),
-    where: str | Sequence[str] = (),
-) -> tuple[LossTable, Layout]:
-    """The same from a data frame."""
-    source = from_frame(frame)
-    if source is None:
-        raise InvalidInputError(f"a long table must be a data frame; got {type(frame).__name__}.")
-    return read_long(source, problem, layout, bounds, binary, where)
 
 
 def _read(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +16,7 @@ from riskfront._data.reading.cells import numbers_of, only_0_and_1
 from riskfront._data.reading.column_roles import Layout
 from riskfront._data.reading.filters import Filter, filtered, parse_filters, refused, repeats
 from riskfront._data.reading.long_format import example_parts, with_example_key
-from riskfront._data.reading.opening import from_frame, from_path, read_frame
+from riskfront._data.reading.opening import from_path, read_frame
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront._support.arrays import Array, BoolArray, FloatArray
@@ -74,14 +72,6 @@ def read_wide(
             return _from_source(source, problem, example_column=example_column, settings=described, **options)  # type: ignore[arg-type]
         except WiderTypesError as narrow:
             source = narrow.source
-
-
-def from_wide(frame: pd.DataFrame, problem: Problem | None = None, **options: Any) -> tuple[LossTable, Layout]:
-    """The same from data frames."""
-    source = from_frame(_with_numbers(frame.rename(columns=str)))
-    if source is None:
-        raise InvalidInputError(f"a wide table must be a data frame; got {type(frame).__name__}.")
-    return _from_source(source, problem, **options)
 
 
 def _from_source(
@@ -172,16 +162,6 @@ def _no_numbers(source: Source, column: str, name: str) -> InvalidInputError:
     return InvalidInputError(
         f"the column of a setting must hold its {name} as numbers; '{column}' has {plain(texts.iloc[where])!r} in row {where}."
     )
-
-
-def _with_numbers(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns of decimals, and of truth values of which some are missing, as numbers."""
-    frame = frame.copy(deep=False)
-    for name in [name for name, kind in frame.dtypes.items() if str(kind) == "object"]:
-        kinds = {type(value) for value in frame[name].dropna()}
-        if kinds and kinds <= {Decimal, bool, np.bool_, int, float}:
-            frame[name] = frame[name].astype(np.float64)
-    return frame
 
 
 def _only_loss(problem: Problem | None, settings: pd.DataFrame | None) -> str:

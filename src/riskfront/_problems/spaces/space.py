@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from riskfront._problems.spaces.dimensions import Choice, Dimension, Float, Int
-from riskfront._support.arrays import IntArray
+from riskfront._support.arrays import FloatArray, IntArray
 from riskfront._support.values import known, plain
 from riskfront.errors import InvalidInputError
 
@@ -40,7 +40,6 @@ else:
 __all__ = ["Choice", "Config", "Dimension", "Float", "Int", "Space", "config_id"]
 
 Config: TypeAlias = dict[str, Any]
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _KINDS: dict[Any, type[Float] | type[Int] | type[Choice]] = {"float": Float, "int": Int, "choice": Choice}
 

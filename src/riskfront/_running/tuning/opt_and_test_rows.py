@@ -18,7 +18,6 @@ from riskfront._data.stores.storage import Storage
 from riskfront._data.stores.task import Task
 from riskfront._running.evaluation.example_parts import take, take_groups
 from riskfront._running.evaluation.outcome import Bounds, GroupsGiven, MemoryRows, RowsOf
-from riskfront._support.arrays import IntArray
 from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
 from riskfront._support.object_digest import fingerprint_data
 from riskfront.errors import InvalidInputError, StoreError
@@ -120,11 +119,6 @@ def split(
                 write_notes(place, kept.notes, storage_options, copies=copies)
         found.append(Part(part, part_groups, rows))
     return Parts(*found)
-
-
-def positions_of(examples: Any, groups: GroupsGiven, opt_fraction: float, seed: int) -> tuple[IntArray, IntArray]:
-    """The positions of planning and of testing examples, as ``tune`` has them where examples say enough."""
-    return split_examples(len(examples), opt_fraction, seed, shuffles(examples, groups, seed)[1])
 
 
 def _claimed(store: str | os.PathLike[str], task: Task, storage_options: Mapping[str, Any] | None) -> Task:

@@ -58,7 +58,7 @@ class Evidence:
         return _side_by_side([_tidy(test.normalised_loss(self.table, rows)) for test in self.tests])
 
     def margin(self, rows: IntArray | None = None) -> FloatArray:
-        """(settings,): by how much the worst limit is missed; negative when all empirical risks are below their limits."""
+        """(settings,): by how much the worst limit is missed; negative when all measured risks are below their limits."""
         return self.margin_of(self.risks(rows))
 
     def margin_of(self, risks: FloatArray) -> FloatArray:

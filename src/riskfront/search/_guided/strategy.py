@@ -2,9 +2,9 @@
 
 A setting far below a limit wastes the free objectives, one far above it will never be certified. Between the two lies
 the region of interest (`LimitTarget.region`); only the front inside it is searched, by scikit-learn's Gaussian processes
-and expected hypervolume improvement. Regions rest on opt values and on counts of examples, never on testing examples, so every
-guarantee stands. The study is one of Optuna's, so that several machines can search together. Made for ten to some hundred
-evaluations: the time of a proposal grows with the cube of their number, a tenth of a second at 100.
+and expected hypervolume improvement. Regions rest on planning values and on counts of examples, never on testing examples, so
+every guarantee stands. The study is one of Optuna's, so that several machines can search together. Made for ten to some
+hundred evaluations: the time of a proposal grows with the cube of their number, a tenth of a second at 100.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class GuidedSearch:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Opt risks in [low, high] are compatible with a true risk of r_max, the largest test risk still rejected.
+    """Planning risks in [low, high] are compatible with a true risk of r_max, the largest testing risk still rejected.
 
     r_max is 0 where even a setting without a loss fails the test: nothing will be certified, and none is more promising.
     """
@@ -114,7 +114,7 @@ class LimitTarget:
             )
 
     def region(self, delta: float, delta_prime: float = 0.01) -> Region:
-        """The interval of opt risks that a setting of true risk r_max shows, but for delta_prime in either tail.
+        """The interval of planning risks that a setting of true risk r_max shows, but for delta_prime in either tail.
 
         Counts are binomial: exact for 0/1 losses, and on the wide side for other losses in [0, 1], which vary less.
         """

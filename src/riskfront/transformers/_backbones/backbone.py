@@ -11,14 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from riskfront._support.arrays import Array, IntArray
+from riskfront._support.arrays import BoolArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.transformers._backbones import FAMILIES, SUPPORTED, Extras, Layer, Packed, UnsupportedError
 from riskfront.transformers._backbones.family import check
 
-__all__ = ["Backbone", "Layer", "Packed", "load_classifier", "name_classes", "pick_device", "quiet"]
-
-BoolArray = Array
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 ENCODER = f"an encoder of a family that is known here ({SUPPORTED})"
 

@@ -18,7 +18,8 @@ from torch.nn import functional
 
 from riskfront._support.arrays import Array, IntArray
 from riskfront._support.progress import ProgressBar
-from riskfront.transformers._backbones.backbone import Backbone, Packed
+from riskfront.transformers._backbones import Packed
+from riskfront.transformers._backbones.backbone import Backbone
 from riskfront.transformers._data.tokens import Tokens
 from riskfront.transformers._exits import (
     ExitHeads,

@@ -19,7 +19,7 @@ from torch.nn import functional
 from riskfront._support.arrays import Array, IntArray
 from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
 from riskfront._support.files import write_text
-from riskfront.transformers._backbones.backbone import Packed
+from riskfront.transformers._backbones import Packed
 from riskfront.transformers._data.tokens import Tokens
 from riskfront.transformers._exits import ExitHeads, Layout
 from riskfront.transformers._learning.exit_reading import SAMPLE, walk_through

@@ -25,7 +25,7 @@ from riskfront.transformers._pruning.pruning_trace import PruningTrace
 
 DISAGREEMENT = "disagreement"
 #: the losses that disagreement stands for wherever nobody names a proxy
-_DROPS = ("accuracy_drop", "accuracy_drop_clipped")
+DROPS = ("accuracy_drop", "accuracy_drop_clipped")
 _GIVEN = "answered"
 
 
@@ -98,13 +98,13 @@ def with_disagreement(problem: Problem) -> Problem:
     every label is tested by labels alone."""
     limits = []
     for limit in problem.limits:
-        plain = limit.loss in _DROPS and limit.proxy is None and limit.per is None and limit.quantile is None
+        plain = limit.loss in DROPS and limit.proxy is None and limit.per is None and limit.quantile is None
         other = limit.over or limit.worst or limit.weights or limit.padded or limit.gap_per or limit.drop_from
         bets = limit.p_value in ("auto", "betting") and limit.given in (None, _GIVEN)
         limits.append(replace(limit, proxy=DISAGREEMENT) if plain and not other and bets else limit)
     if all(limit.proxy is None for limit in limits):
         raise InvalidInputError(
-            f"unlabelled texts help with limits on {' and '.join(_DROPS)}, or with a proxy, as 'error <= 0.1 proxy "
+            f"unlabelled texts help with limits on {' and '.join(DROPS)}, or with a proxy, as 'error <= 0.1 proxy "
             f"{DISAGREEMENT}'; there is none."
         )
     return problem.with_limits(limits)

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from riskfront._support.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.transformers._backbones.backbone import Backbone, Layer, Packed
+from riskfront.transformers._backbones import Layer, Packed
+from riskfront.transformers._backbones.backbone import Backbone
 from riskfront.transformers._backbones.precision import check_precision, in_precision
 from riskfront.transformers._data.tokens import Tokens
 from riskfront.transformers._exits import ExitHeads, Layout, TokenPredictors, WordExit, entropy, features
