@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riskfront._cli.options import ChooseOption, PlanningMethodName, ProblemOptions, PValue, parse_number
+from riskfront._cli.options import (
+    Again,
+    Bf16,
+    ChooseOption,
+    LearntFrom,
+    MaxLength,
+    PlanningMethodName,
+    ProblemOptions,
+    PValue,
+    parse_number,
+)
 from riskfront.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -57,17 +67,13 @@ class TrainingOptions:
     """How a model is fine-tuned and gets its heads."""
 
     epochs: Annotated[int, typer.Option(min=1, help="Of fine-tuning.")] = 1
-    again: Annotated[
-        bool, typer.Option("--again", help="Fine-tune a model that is a classifier of these classes already.")
-    ] = False
+    again: Again = False
     learning_rate: Annotated[float, typer.Option(help="Of fine-tuning.")] = 5e-5
     early_layers: Annotated[
         float, typer.Option(min=0, help="Weight on early layers in fine-tuning: exits get better.")
     ] = 0.0
-    bf16: Annotated[
-        bool, typer.Option("--bf16", help="Fine-tune in bfloat16: faster on GPUs and on processors with AMX.")
-    ] = False
-    max_length: Annotated[int, typer.Option(help="Tokens of a text that are read.")] = 128
+    bf16: Bf16 = False
+    max_length: MaxLength = 128
     token_rows: Annotated[int, typer.Option(min=1, help="Rows that token predictors learn from.")] = 4000
     exits: Annotated[str, typer.Option(help="What exits read: pooled, or cls as in the paper.")] = "pooled"
     exit_epochs: Annotated[int, typer.Option(min=0, help="Of training exits; 0 for enough, more for few rows.")] = 0
@@ -107,9 +113,7 @@ class RowOptions:
             "speaks of texts that were not seen in training.",
         ),
     ] = False
-    learnt_from: Annotated[
-        list[str], typer.Option(help="A file of texts that the model learnt from before it came here; repeat.")
-    ] = field(default_factory=list)
+    learnt_from: LearntFrom = field(default_factory=list)
 
     def plan(self, train_rows: int = 0) -> dict[str, Any]:
         from riskfront.transformers import Rows

@@ -18,11 +18,14 @@ from riskfront._cascades.policy import few_explored, slim
 from riskfront._cli.deciding import ranges, show_frontier, write_frontier
 from riskfront._cli.options import (
     Json,
+    Latest,
     MethodName,
+    Prices,
     ProblemOptions,
     PValue,
     RepeatsOption,
     Seed,
+    SkipBroken,
     Unlabelled,
     grouped,
     parse_bounds,
@@ -75,20 +78,10 @@ class CascadeOptions:
         default_factory=list
     )
 
-    prices: Annotated[
-        str,
-        typer.Option(
-            help="What a call costs, where the runs do not say: 'small=0.001, large=0.03', or a file with the columns model "
-            "and per_call, per_million_input or per_million_output (tokens)."
-        ),
-    ] = ""
+    prices: Prices = ""
     score: Annotated[str, typer.Option(help="Of logs with several metrics, the one that is the score.")] = ""
-    skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Leave out, by name, logs that are damaged or that did not end.")
-    ] = False
-    latest: Annotated[
-        bool, typer.Option("--latest", help="Of several logs of one run, take the latest answer to each example.")
-    ] = False
+    skip_broken: SkipBroken = False
+    latest: Latest = False
     repeats: RepeatsOption = "refuse"
 
     def runs(self, path: str) -> Any:

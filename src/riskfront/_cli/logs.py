@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 import riskfront as rf
-from riskfront._cli.options import must_be_writable
+from riskfront._cli.options import Json, Latest, Prices, SkipBroken, must_be_writable
 from riskfront._data.logs.gather import describe
 from riskfront._data.logs.prices import read_prices
 from riskfront._data.logs.read_runs import TOOLS
@@ -25,24 +25,14 @@ def import_(
     filter: Annotated[
         str, typer.Option("--filter", help="The answer filter of lm-eval, where there are several.")
     ] = "",
-    prices: Annotated[
-        str,
-        typer.Option(
-            help="What a call costs, where the logs do not say: 'small=0.001, large=0.03', or a file with the columns model "
-            "and per_call, per_million_input or per_million_output (tokens)."
-        ),
-    ] = "",
+    prices: Prices = "",
     where: Annotated[list[str], typer.Option("--where", help="Runs and examples that count: 'task == arc'.")] = [],  # noqa: B006
     worst: Annotated[
         float | None, typer.Option(help="What a failed call scores; 0 by default if all scores lie in [0, 1].")
     ] = None,
-    skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Leave out, by name, logs that are damaged or that did not end.")
-    ] = False,
-    latest: Annotated[
-        bool, typer.Option("--latest", help="Of several logs of one run, take the latest answer to each example.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    skip_broken: SkipBroken = False,
+    latest: Latest = False,
+    as_json: Json = False,
 ) -> int:
     """Turn the logs of an evaluation tool into one file of runs."""
     must_be_writable(out, inputs=[path])

@@ -80,6 +80,27 @@ RepeatsOption = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Out = Annotated[Path | None, typer.Option(help="File to write.")]
+Prices = Annotated[
+    str,
+    typer.Option(
+        help="What a call costs, where logs do not say: 'small=0.001, large=0.03', or a file with the columns model "
+        "and per_call, per_million_input or per_million_output (tokens)."
+    ),
+]
+SkipBroken = Annotated[
+    bool, typer.Option("--skip-broken", help="Leave out, by name, logs that are damaged or that did not end.")
+]
+Latest = Annotated[
+    bool, typer.Option("--latest", help="Of several logs of one run, take the latest answer to each example.")
+]
+LearntFrom = Annotated[
+    list[str], typer.Option(help="A file of texts that the model learnt from before it came here; repeat.")
+]
+Again = Annotated[
+    bool, typer.Option("--again", help="Fine-tune a model that is a classifier of these classes already.")
+]
+Bf16 = Annotated[bool, typer.Option("--bf16", help="Fine-tune in bfloat16: faster on GPUs and on processors with AMX.")]
+MaxLength = Annotated[int, typer.Option(help="Tokens of a text that are read.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from riskfront._cli.adaptive import Data, Device, Model, resumable
-from riskfront._cli.options import Seed, grouped, parse_names, parse_number
+from riskfront._cli.options import Again, Bf16, LearntFrom, MaxLength, Seed, grouped, parse_names, parse_number
 from riskfront._reporting.terminal import make_console
 from riskfront.errors import InvalidInputError, RiskfrontError
 from riskfront.experiment._paper.descriptions import EXPERIMENTS
@@ -57,19 +57,15 @@ class TablesOptions:
     test_split: Annotated[
         str, typer.Option(help="Value of the column split that marks them, if not all but train.")
     ] = ""
-    max_length: Annotated[int, typer.Option(help="Tokens of a text that are read.")] = 128
+    max_length: MaxLength = 128
     epochs: Annotated[int, typer.Option(min=1, help="Of fine-tuning.")] = 1
     batch_size: Annotated[int, typer.Option(min=1, help="Of fine-tuning.")] = 32
     learning_rate: Annotated[float, typer.Option(help="Of fine-tuning.")] = 5e-5
     early_layers: Annotated[
         float, typer.Option(min=0, help="Weight on early layers in fine-tuning; 0 is the paper's training.")
     ] = 0.0
-    bf16: Annotated[
-        bool, typer.Option("--bf16", help="Fine-tune in bfloat16: faster on GPUs and on processors with AMX.")
-    ] = False
-    again: Annotated[
-        bool, typer.Option("--again", help="Fine-tune a model that is a classifier of these classes already.")
-    ] = False
+    bf16: Bf16 = False
+    again: Again = False
     exit_rows: Annotated[int, typer.Option(min=1, help="Rows that exit heads learn from.")] = 2000
     token_rows: Annotated[int, typer.Option(min=1, help="Rows that token predictors learn from.")] = 2000
     head_shares: Annotated[str, typer.Option(help="Shares of attention heads below a threshold.")] = "0,0.25"
@@ -77,9 +73,7 @@ class TablesOptions:
         "0,0.3,0.5,0.65,0.8"
     )
     exit_thresholds: Annotated[int, typer.Option(min=1, help="Exit thresholds; they cost no pass.")] = 120
-    learnt_from: Annotated[
-        list[str], typer.Option(help="A file of texts that the model learnt from before it came here; repeat.")
-    ] = field(default_factory=list)
+    learnt_from: LearntFrom = field(default_factory=list)
 
     def plan(self, data: str, seed: int) -> TablePlan:
         from riskfront.transformers import FineTuning, HeadTraining, Plan, Rows, Training
