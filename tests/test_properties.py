@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import riskfront as rf
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.statistics import _fronts as fronts
-from riskfront.statistics import _graphs as graphs
 from riskfront.statistics._procedures import FixedSequence, Graphical
+from tests.support.graphs import chain
 from tests.support.p_values import OF_SUMS
 from tests.support.tables import random_table
 
@@ -79,8 +79,8 @@ def test_adding_a_hypothesis_at_the_end_of_a_sequence(p: list[float], more: list
     before = FixedSequence().reject(np.array(p), delta)
     after = FixedSequence().reject(np.array([*p, *more]), delta)
     assert after[: len(p)].tolist() == before.tolist()
-    chain = Graphical(graphs.chain(len(p) + len(more))).reject(np.array([*p, *more]), delta)
-    assert chain.tolist() == after.tolist()
+    found = Graphical(chain(len(p) + len(more))).reject(np.array([*p, *more]), delta)
+    assert found.tolist() == after.tolist()
 
 
 @given(seeds, st.sampled_from(["pareto-testing", "holm", "sgt", "split-fst"]), st.floats(0.001, 0.3))

@@ -15,6 +15,7 @@ from riskfront.statistics import _graphs as graphs
 from riskfront.statistics._procedures import FixedSequence, Graphical
 from riskfront.testing._findings import too_many
 from tests.support import reference as ref
+from tests.support.graphs import chain
 from tests.support.tables import random_table
 from tests.validity import broken
 
@@ -30,7 +31,7 @@ def family_wise_error(rejects, m: int, seed: int = 0) -> int:
 def test_graphical_loop_without_an_exit() -> None:
     p, budget = np.array([0.01, 0.9, 0.9]), np.array([0.05, 0.03, 0.02])
     assert broken.steps_of_a_loop_without_an_exit(p, budget, 10_000) == 10_000  # one rejection, then for ever
-    for graph in (graphs.chain(3), graphs.hamming((3,)), graphs.fallback((3,))):
+    for graph in (chain(3), graphs.hamming((3,)), graphs.fallback((3,))):
         assert not Graphical(graph).reject(np.ones(3), DELTA).any()  # ours returns
     cyclic = graphs.Graph(np.full(3, 1 / 3), np.array([0, 1, 2, 3]), np.array([1, 2, 0]), np.ones(3))
     assert Graphical(cyclic).reject(np.array([0.01, 0.9, 0.9]), DELTA).tolist() == [True, False, False]
@@ -61,10 +62,10 @@ def test_an_extra_starting_point_without_its_own_share() -> None:
     wrong = family_wise_error(lambda p: broken.two_starts(p, DELTA), 10)
     assert wrong / TRIALS == pytest.approx(0.19, abs=0.025)
     assert too_many(wrong, TRIALS, DELTA)
-    shared = Graphical(graphs.chain(10, np.array([0.5, 0, 0, 0, 0, 0.5, 0, 0, 0, 0])))
+    shared = Graphical(chain(10, np.array([0.5, 0, 0, 0, 0, 0.5, 0, 0, 0, 0])))
     assert not too_many(family_wise_error(lambda p: shared.reject(p, DELTA), 10), TRIALS, DELTA)
     with pytest.raises(rf.InvalidInputError, match=r"sum to at most 1"):
-        graphs.chain(10, np.array([1, 0, 0, 0, 0, 1, 0, 0, 0, 0]))
+        chain(10, np.array([1, 0, 0, 0, 0, 1, 0, 0, 0, 0]))
 
 
 def test_direction_of_the_sequence_read_off_the_tested_data() -> None:

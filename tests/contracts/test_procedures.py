@@ -9,6 +9,7 @@ from riskfront.statistics import Bonferroni, FixedSequence, Graphical, Holm
 from riskfront.statistics import _graphs as graphs
 from riskfront.testing import check_procedure
 from riskfront.testing._procedures import DEPENDENCE, uniforms
+from tests.support.graphs import chain
 from tests.validity import broken
 
 M, DELTA = 12, 0.1
@@ -25,8 +26,8 @@ PROCEDURES = {
     "bonferroni": Bonferroni(),
     "holm": Holm(),
     "fixed sequence": FixedSequence(),
-    "chain": Graphical(graphs.chain(M)),
-    "chain with a second start": Graphical(graphs.chain(M, np.array([0.8, *[0] * 5, 0.2, *[0] * 5]))),
+    "chain": Graphical(chain(M)),
+    "chain with a second start": Graphical(chain(M, np.array([0.8, *[0] * 5, 0.2, *[0] * 5]))),
     "hamming 3 x 4": Graphical(graphs.hamming((3, 4))),
     "hamming 2 x 2 x 3": Graphical(graphs.hamming((2, 2, 3))),
     "fallback": Graphical(graphs.fallback((3, 4))),
@@ -48,7 +49,7 @@ def test_every_public_procedure_is_here() -> None:
 
 @pytest.mark.parametrize(
     ("short", "long"),
-    [(FixedSequence(), FixedSequence()), (Graphical(graphs.chain(M)), Graphical(graphs.chain(M + 3)))],
+    [(FixedSequence(), FixedSequence()), (Graphical(chain(M)), Graphical(chain(M + 3)))],
     ids=["fixed sequence", "chain"],
 )
 def test_a_hypothesis_at_the_end_changes_nothing_before_it(short: object, long: object) -> None:

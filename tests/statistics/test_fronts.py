@@ -1,4 +1,4 @@
-"""Fronts against brute force, thinning, hypervolume by hand."""
+"""Fronts against brute force, and thinning."""
 
 import numpy as np
 import pytest
@@ -63,12 +63,3 @@ def test_thinning_with_infinite_values_and_constant_objectives() -> None:
 def test_thinning_to_nothing_is_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"at least 1; got 0"):
         fronts.thin([[1.0, 2.0]], 0)
-
-
-def test_hypervolume_by_hand() -> None:
-    assert fronts.hypervolume([[1, 3], [2, 1]], [4, 4]) == pytest.approx(3 * 1 + 2 * 3 - 2 * 1)
-    assert fronts.hypervolume([[0, 0, 0]], [1, 2, 3]) == pytest.approx(6)
-    assert fronts.hypervolume(np.empty((0, 2)), [1, 1]) == 0
-    assert fronts.hypervolume([[5, 5]], [4, 4]) == 0
-    with pytest.raises(InvalidInputError, match=r"one value for each of 2 objectives"):
-        fronts.hypervolume([[1, 3]], [4, 4, 4])

@@ -11,6 +11,7 @@ from riskfront.statistics import _graphs as graphs
 from riskfront.statistics._graphs import Graph
 from riskfront.statistics._procedures import Graphical
 from tests.support import reference as ref
+from tests.support.graphs import chain
 
 
 def dense(graph: Graph) -> np.ndarray:
@@ -36,8 +37,8 @@ def test_hamming_as_the_oracle(shape: tuple[int, ...]) -> None:
 
 
 def test_chain_and_fallback() -> None:
-    assert dense(graphs.chain(3)).tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
-    assert graphs.chain(3).weights.tolist() == [1, 0, 0]
+    assert dense(chain(3)).tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    assert chain(3).weights.tolist() == [1, 0, 0]
     fallback = graphs.fallback((2, 2, 2))
     # each slice starts at its origin with half the budget and is walked by distance from it
     assert fallback.weights.tolist() == [0.5, 0, 0, 0, 0.5, 0, 0, 0]
@@ -91,7 +92,7 @@ def test_holm_as_a_graph() -> None:
 
 def test_a_node_without_budget_is_never_rejected() -> None:
     """Even if its p-value underflows to 0: a deliberate difference from p <= w * delta read literally."""
-    for graph in (graphs.chain(3), from_dense([0.5, 0, 0], [[0, 0, 0], [0, 0, 0.5], [0, 0.5, 0]])):
+    for graph in (chain(3), from_dense([0.5, 0, 0], [[0, 0, 0], [0, 0, 0.5], [0, 0.5, 0]])):
         rejected = Graphical(graph).reject(np.array([1.0, 0.0, 0.0]), 0.1)
         assert not rejected.any()
         assert np.isnan(graph.final_weights(np.array([1.0, 0.0, 0.0]), 0.1)[1:]).all()
@@ -120,4 +121,4 @@ def test_bad_graphs() -> None:
     with pytest.raises(InvalidInputError, match=r"itself"):
         Graph(np.array([1.0, 0.0]), np.array([0, 1, 1]), np.array([0]), np.array([0.5]))
     with pytest.raises(InvalidInputError, match=r"needs as many p-values"):
-        graphs.chain(3).final_weights(np.zeros(2), 0.1)
+        chain(3).final_weights(np.zeros(2), 0.1)

@@ -7,6 +7,7 @@ from statsmodels.stats.multitest import multipletests
 from riskfront.statistics import _graphs as graphs
 from riskfront.statistics._procedures import Bonferroni, FixedSequence, Graphical, Holm, Uncorrected
 from tests.support import reference as ref
+from tests.support.graphs import chain
 
 RNG = np.random.default_rng(0)
 SAMPLES = [RNG.beta(0.3, 3, size=size) for size in (1, 2, 3, 5, 8, 13, 40) for _ in range(5)]
@@ -31,7 +32,7 @@ def test_as_statsmodels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nan_is_never_rejected() -> None:
     p = np.array([0.0, np.nan, 0.0])
-    for procedure in (FixedSequence(), Bonferroni(), Holm(), Uncorrected(), Graphical(graphs.chain(3))):
+    for procedure in (FixedSequence(), Bonferroni(), Holm(), Uncorrected(), Graphical(chain(3))):
         assert not procedure.reject(p, 0.1)[1]
     assert FixedSequence().reject(p, 0.1).tolist() == [True, False, False]
 
@@ -57,11 +58,11 @@ def test_empty_families() -> None:
 
 def test_graphical_on_special_graphs() -> None:
     for p in SAMPLES:
-        chain = Graphical(graphs.chain(len(p)))
-        assert chain.reject(p, 0.1).tolist() == ref.fixed_sequence(p, 0.1)
+        sequence = Graphical(chain(len(p)))
+        assert sequence.reject(p, 0.1).tolist() == ref.fixed_sequence(p, 0.1)
 
 
 def test_only_the_fixed_sequence_is_sequential() -> None:
     assert FixedSequence().sequential
     assert not any(procedure.sequential for procedure in (Bonferroni(), Holm(), Uncorrected()))
-    assert not Graphical(graphs.chain(2)).sequential
+    assert not Graphical(chain(2)).sequential

@@ -17,6 +17,7 @@ from riskfront.statistics import _p_values as pv
 from riskfront.statistics._procedures import Graphical, Holm
 from tests.monte_carlo import test_shown_numbers as shown
 from tests.support import worlds
+from tests.support.graphs import chain
 from tests.support.tables import random_table, table_of
 from tests.validity import broken
 
@@ -39,7 +40,7 @@ def nulls(m: int, reject: Callable[[np.ndarray], np.ndarray], safe: int = 0) -> 
 
 RING = graphs.Graph(np.full(6, 1 / 6), np.arange(7), (np.arange(6) + 1) % 6, np.ones(6))
 ISOLATED = graphs.Graph(np.full(12, 1 / 12), np.zeros(13, dtype=int), np.zeros(0, dtype=int), np.zeros(0))
-SHARED = graphs.chain(10, np.array([0.5, 0, 0, 0, 0, 0.5, 0, 0, 0, 0]))
+SHARED = chain(10, np.array([0.5, 0, 0, 0, 0, 0.5, 0, 0, 0, 0]))
 
 
 def loop(there: bool) -> tuple[str, bool]:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,6 @@ from riskfront._support.array_digest import BLAKE3, fast_fingerprint, fingerprin
 from riskfront._support.arrays import Array, IntArray
 from riskfront._support.values import known, plain
 from riskfront.errors import InvalidInputError
-
-T = TypeVar("T")
 
 
 class LossTable(SummedLosses):

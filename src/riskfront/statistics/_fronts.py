@@ -67,19 +67,6 @@ def thin(values: npt.ArrayLike, most: int) -> IntArray:
     return np.sort(np.asarray(taken, dtype=np.int64))
 
 
-def hypervolume(values: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Volume of the region that ``values``, (points, objectives), dominate, up to the ``reference`` point."""
-    points = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    corner = np.asarray(reference, dtype=np.float64)
-    if points.size == 0:
-        return 0.0
-    if corner.shape != points.shape[1:]:
-        raise InvalidInputError(
-            f"the reference point must have one value for each of {points.shape[1]} objectives; got shape {corner.shape}."
-        )
-    return float(_moocore().hypervolume(points, ref=corner))
-
-
 def _moocore() -> Any:
     """moocore, loaded with the first front, to keep ``import riskfront`` short."""
     import moocore

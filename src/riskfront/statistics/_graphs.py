@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from riskfront._support.arrays import Array, FloatArray, IntArray
+from riskfront._support.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 
 _ROUNDING = 1e-9
@@ -168,13 +168,6 @@ def _rewire(j: int, i: int, out: list[dict[int, float]], into: list[set[int]]) -
             into[k].add(j)
     for k in out[j]:
         out[j][k] = out[j][k] / remaining if remaining > _ROUNDING else 0.0
-
-
-def chain(n: int, weights: Array | None = None) -> Graph:
-    """A path 0 -> 1 -> ... -> n - 1. With all the weight on node 0 (the default) this is fixed-sequence testing."""
-    start = np.eye(1, n).ravel() if weights is None else np.asarray(weights, dtype=np.float64)
-    sources = np.arange(n - 1)
-    return _from_edges(start, sources, sources + 1, np.ones(n - 1))
 
 
 def fallback(shape: Sequence[int]) -> Graph:

@@ -65,8 +65,3 @@ def most_allowed(trials: int, delta: float, level: float = LEVEL) -> int:
     while not too_many(misses + 1, trials, delta, level):
         misses += 1
     return misses
-
-
-def power(rate: float, trials: int, delta: float, level: float = LEVEL) -> float:
-    """The probability that a true rate of misses is found."""
-    return float(stats.binom.sf(most_allowed(trials, delta, level), trials, rate))

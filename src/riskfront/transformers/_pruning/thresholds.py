@@ -18,8 +18,6 @@ from riskfront.transformers._data.tokens import Tokens
 from riskfront.transformers._exits import entropy
 from riskfront.transformers._pruning.network import Network, Walk
 
-ABSTAIN = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
-
 
 @dataclass(frozen=True)
 class Grid:

@@ -18,7 +18,6 @@ from riskfront._data.logs.responses import about_prompt, prompt_text
 from riskfront._data.logs.tools.json_files import KINDS, below, rows_of
 from riskfront.errors import InvalidInputError
 
-TOOL = "Langfuse"
 _MODEL = ("provided_model_name", "model")
 _COST = ("total_cost", "calculated_total_cost")  # the second before 2025
 

@@ -17,8 +17,6 @@ from riskfront._data.logs.record import Record, as_score, measures_of, positive
 from riskfront._data.logs.responses import about_prompt, prompt_text
 from riskfront._data.logs.tools.json_files import KINDS, below, rows_of
 
-TOOL = "LiteLLM"
-
 
 def files(path: Path) -> list[Path]:
     return below(path, *(f"*{kind}" for kind in KINDS))
