@@ -190,7 +190,7 @@ def serve(policy: rf.Policy, models: dict[str, Any]) -> Server:
 
 def ask(server: ThreadingHTTPServer, x: np.ndarray) -> list[dict[str, Any]]:
     """All questions, one after the other over one connection."""
-    connection = HTTPConnection("127.0.0.1", server.server_address[1])
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
     replies = []
     for row in x:
         connection.request("POST", "/answer", json.dumps({"x": row.tolist()}))
@@ -200,7 +200,7 @@ def ask(server: ThreadingHTTPServer, x: np.ndarray) -> list[dict[str, Any]]:
 
 
 def counts(server: ThreadingHTTPServer) -> dict[str, Any]:
-    connection = HTTPConnection("127.0.0.1", server.server_address[1])
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
     connection.request("GET", "/counts")
     found: dict[str, Any] = json.loads(connection.getresponse().read())
     connection.close()

@@ -15,6 +15,10 @@ from typing import Any
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
+# servers of tests are on this machine: nobody is asked the way to them
+for _name in ("no_proxy", "NO_PROXY"):
+    os.environ[_name] = ",".join(filter(None, [os.environ.get(_name), "127.0.0.1", "localhost"]))
+
 HERE = Path(__file__).parent
 #: folders and files of tests -> the module without which none of their tests can run, where they can be imported without it
 NEEDS = {

@@ -4,13 +4,13 @@ import ast
 import importlib
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import riskfront as rf
+from tests.support.processes import finished, output
 
 HEAVY = ("torch", "matplotlib", "altair", "optuna", "sklearn", "zarr", "smac", "transformers", "typer", "jinja2")
 SOURCE = Path(rf.__file__).parent
@@ -212,17 +212,29 @@ STARTS = {
 @pytest.mark.parametrize("code", STARTS)
 def test_a_start_loads_only_what_it_needs(code: str) -> None:
     program = f"{code}; import sys, json; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    loaded = json.loads(done.stdout)
+    loaded = json.loads(output([sys.executable, "-c", program]))
     assert "riskfront" in loaded
     assert [name for name in STARTS[code] if name in loaded] == []
+
+
+def test_no_test_waits_for_ever() -> None:
+    """A process or a server that does not answer fails its test in a sentence; it must not stop all the others."""
+    for path in sorted(ROOT.glob("tests/**/*.py")):
+        if path.name not in ("release.py", "processes.py"):
+            for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                    name, place = ast.unparse(call.func), f"{path.relative_to(ROOT)}:{call.lineno}"
+                    waits = name.endswith((".communicate", ".urlopen", ".create_connection"))
+                    waits |= name.startswith("subprocess.") or (name.endswith(".join") and not call.args)
+                    bounded = any(word.arg == "timeout" for word in call.keywords)
+                    assert bounded or not waits, f"{place}: {name} needs a timeout (tests.support.processes has one)"
 
 
 @pytest.mark.slow
 def test_layers() -> None:
     """The contract in pyproject.toml: imports go downwards only."""
     tool = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run([str(tool), "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    done = finished([tool, "--no-cache"], cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import os
-import subprocess
 import sys
 
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 import riskfront as rf
 from riskfront._data.reading.sources import read_table
 from riskfront.methods._registry import BY_NAME
+from tests.support.processes import output
 
 
 def table(n=400, settings=4, seed=0, **more):
@@ -160,9 +159,7 @@ workers = [threading.Thread(target=lambda t=t: rf.calibrate(t, problem)) for t i
 [worker.start() for worker in workers], [worker.join() for worker in workers]
 assert threads() == before, (before, threads())
 """
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    output([sys.executable, "-c", code], env={"OPENBLAS_NUM_THREADS": "2"})
 
 
 def test_words_do_not_round_up_to_certainty_or_call_milliseconds_percent():

@@ -1,6 +1,5 @@
 """Stores larger than memory on a real Dask cluster of two worker processes: the same numbers as in this process."""
 
-import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,9 @@ from riskfront._data.stores.task import Task
 from riskfront._data.sums import Totals
 from riskfront._problems.terms import Term
 from riskfront._support.cluster import cluster_size, shares
+from tests.support.clusters import dask_cluster
 
-distributed = pytest.importorskip("distributed")
+pytest.importorskip("distributed")
 pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
 
 N = 3_000
@@ -36,10 +36,7 @@ PROBLEM = rf.Problem(
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
-    )
-    with cluster, distributed.Client(cluster) as client:
+    with dask_cluster() as client:
         yield client
 
 
@@ -137,9 +134,6 @@ def test_shares_cover_all_rows_in_whole_blocks(n: int, step: int, workers: int) 
 
 def test_a_cluster_of_one_thread_is_a_cluster() -> None:
     """joblib alone would run in this process."""
-    cluster = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
-    )
-    with cluster, distributed.Client(cluster), joblib.parallel_config(backend="dask"):
+    with dask_cluster(1), joblib.parallel_config(backend="dask"):
         table = rf.evaluate(losses, np.linspace(0, 1, 9), [{"x": 0.1}, {"x": 0.5}], bounds={"pid": (0, 1e9)})
     assert os.getpid() not in table.losses("pid")

@@ -4,7 +4,6 @@ import functools
 import importlib
 import io
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ import pandas as pd
 import pytest
 
 from riskfront._support.object_digest import Description, UnreadableError
+from tests.support.processes import output
 
 Describe = Callable[..., str]
 
@@ -346,9 +346,7 @@ def _digests(source: str, folder: Path, seed: int) -> list[str]:
     (folder / "stable.py").write_text(
         f"{source}\nif __name__ == '__main__':\n    print(*(Description(v).digest for v in VALUES))\n"
     )
-    environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
-    run = [sys.executable, str(folder / "stable.py")]
-    return subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    return output([sys.executable, folder / "stable.py"], env={"PYTHONHASHSEED": str(seed)}).split()
 
 
 @pytest.mark.slow

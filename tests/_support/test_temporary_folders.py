@@ -1,7 +1,5 @@
 """Temporary folders: gone in the end, and those of killed processes at the next start."""
 
-import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from riskfront._support.files import scratch_folder
+from tests.support.processes import started
 
 HOLD = """
 import sys, time
@@ -37,13 +36,11 @@ def test_a_folder_is_removed_in_the_end(temporary: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs locks that end with their process")
 def test_folders_of_killed_processes_are_removed_and_no_others(temporary: Path) -> None:
     (temporary / "riskfront-of-someone").mkdir()
-    run = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True)
-    assert run.stdout is not None
-    held = Path(run.stdout.readline().strip())
-    with scratch_folder():
-        assert (held / "payload").exists(), "its process lives"
-    run.send_signal(signal.SIGKILL)
-    run.communicate()
+    with started([sys.executable, "-c", HOLD]) as run:
+        held = Path(run.line(str.strip))
+        with scratch_folder():
+            assert (held / "payload").exists(), "its process lives"
+        run.kill()
     assert held.exists()
     with scratch_folder() as folder:
         assert not held.exists()

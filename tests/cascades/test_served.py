@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import riskfront as rf
+from tests.support.processes import wait_until
 from tests.support.runs import simulated_runs
 
 uvicorn = pytest.importorskip("uvicorn", reason="the ASGI server is an extra of developers")
@@ -67,8 +67,7 @@ def test_thousands_of_requests_at_the_same_time():
     server = uvicorn.Server(uvicorn.Config(served(policy, models), port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
+    wait_until(lambda: server.started, "the server has started")
     port = server.servers[0].sockets[0].getsockname()[1]
     questions = np.random.default_rng(0).integers(0, runs.n_examples, (CLIENTS, EACH))
     with ThreadPoolExecutor(CLIENTS) as clients:

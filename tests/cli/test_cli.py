@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,12 +12,13 @@ import pytest
 import riskfront as rf
 from riskfront._calibration.certificates.uses_of_test_set import ASKED
 from tests.support.command_line import LIMITS, long_frame, riskfront
+from tests.support.processes import finished
 
 
 @pytest.mark.slow
 def test_the_installed_command(losses):
     command = [Path(sys.executable).parent / "riskfront", "calibrate", losses / "losses.csv", *LIMITS, "--delta", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = finished(command)
     assert done.returncode == 2
     assert done.stderr == "riskfront: delta must lie in (0, 1); got 2.0.\n"
 

@@ -1,7 +1,6 @@
 """import: from logs to runs to a certificate, on the command line."""
 
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 import riskfront as rf
 from tests.data.logs.made import MAKERS, inspect_log
 from tests.support.command_line import riskfront
+from tests.support.processes import output
 
 
 @pytest.mark.filterwarnings("ignore:.* outcomes are means over several answers")
@@ -58,5 +58,4 @@ def test_what_is_wrong_is_one_line(tmp_path):
 
 
 def test_the_package_can_be_run_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "riskfront", "--version"], capture_output=True, text=True, check=True)
-    assert rf.__version__ in done.stdout
+    assert rf.__version__ in output([sys.executable, "-m", "riskfront", "--version"])

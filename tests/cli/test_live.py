@@ -1,11 +1,7 @@
 """riskfront tune --adaptive and riskfront calibrate --sequential, as processes: status, files, words, kill -9, verify."""
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +10,7 @@ import pytest
 
 import riskfront as rf
 from tests.support.command_line import Done, riskfront
+from tests.support.processes import started, wait_until
 
 pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
 
@@ -51,18 +48,10 @@ def test_tune_adaptive_killed_in_the_middle_gives_the_same_certificate(tmp_path:
     assert f"{made:,} evaluations were made; a full table has {full:,}." in " ".join(whole.stdout.split())
     calls = tmp_path / "calls"
     command = [sys.executable, "-m", "riskfront", "tune", str(task), *LIMIT, "--search", "grid", "--adaptive"]
-    started = subprocess.Popen(
-        [*command, "--price", "cost", *files(task, "killed")],
-        env={**os.environ, "CALLS": str(calls)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    until = time.monotonic() + 120
-    while (not calls.exists() or calls.stat().st_size < 20) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert started.poll() is None
-    started.send_signal(signal.SIGKILL)
-    started.wait()
+    with started([*command, "--price", "cost", *files(task, "killed")], env={"CALLS": str(calls)}) as run:
+        wait_until(lambda: calls.exists() and calls.stat().st_size >= 20, "twenty calls are made", 120)
+        assert run.status() is None, run.err
+        run.kill()
     assert not (tmp_path / "killed.json").exists()
     assert tuned(task, "killed").returncode == 0
     again = rf.Certificate.load(tmp_path / "killed.json")

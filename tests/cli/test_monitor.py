@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import riskfront as rf
 from riskfront import _cli as cli
 from riskfront._calibration.monitoring.outcome_files import only_one
 from tests.support.monitoring import certificate
+from tests.support.processes import output, started, wait_until
 
 
 @pytest.fixture
@@ -62,6 +62,7 @@ def test_standard_input_and_json(folder):
         input=text.encode(),
         capture_output=True,
         check=False,
+        timeout=120,
     )
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
@@ -115,15 +116,12 @@ def test_audits_of_columns(folder, capsys):
 def test_following_ends_with_status_1_at_the_alarm(folder):
     outcomes(6, 500, 0.05).to_csv("outcomes.csv", index=False)
     command = [sys.executable, "-m", "riskfront", "monitor", "certificate.json", "outcomes.csv", "--follow"]
-    follower = subprocess.Popen([*command, "--prometheus", "m.prom"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    last = time.monotonic() + 120
-    while not os.path.exists("m.prom") and time.monotonic() < last:
-        time.sleep(0.05)
-    assert follower.poll() is None
-    outcomes(7, 300, 0.5).to_csv("outcomes.csv", index=False, header=False, mode="a")
-    said, _ = follower.communicate(timeout=120)
-    assert follower.returncode == 1
-    assert b"ALARM: 'error <= 0.1' is broken" in said
+    with started([*command, "--prometheus", "m.prom"]) as follower:
+        wait_until(lambda: os.path.exists("m.prom"), "the follower has begun", 120)
+        assert follower.status() is None, follower.err
+        outcomes(7, 300, 0.5).to_csv("outcomes.csv", index=False, header=False, mode="a")
+        assert follower.wait() == 1
+        assert "ALARM: 'error <= 0.1' is broken" in follower.out
 
 
 def _saved():
@@ -150,23 +148,19 @@ def test_kill_9_while_following_loses_no_outcome_and_counts_none_twice(folder):
                 time.sleep(moments.uniform(0, 0.01))
 
         for portion in np.array_split(np.arange(len(lines)), 5):
-            follower = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-            begun, last = _saved(), time.monotonic() + 120
-            write("".join(lines[i] for i in portion[:10]))
-            while _saved() == begun and time.monotonic() < last:
-                time.sleep(0.01)
-            killed = moments.randrange(20, 80)
-            for number, some in enumerate(np.array_split(portion[10:], 100)):
-                if number == killed:
-                    assert follower.poll() is None
-                    os.kill(follower.pid, signal.SIGKILL)
-                    follower.communicate()
-                    state = rf.Monitor.load("state.json")  # whole, whenever it was killed
-                    assert 0 < state.outcomes == next(iter(state.sources.values()))["rows"] < portion[-1]
-                write("".join(lines[i] for i in some))
-    command += ["--idle", "1"]
-    done = subprocess.run(command, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+            with started(command) as follower:
+                begun = _saved()
+                write("".join(lines[i] for i in portion[:10]))
+                wait_until(lambda begun=begun: _saved() != begun, "the follower has saved its state", 120)
+                killed = moments.randrange(20, 80)
+                for number, some in enumerate(np.array_split(portion[10:], 100)):
+                    if number == killed:
+                        assert follower.status() is None, follower.err
+                        follower.kill()
+                        state = rf.Monitor.load("state.json")  # whole, whenever it was killed
+                        assert 0 < state.outcomes == next(iter(state.sources.values()))["rows"] < portion[-1]
+                    write("".join(lines[i] for i in some))
+    output([*command, "--idle", "1"])
     state = rf.Monitor.load("state.json")
     whole = rf.Monitor(rf.Certificate.load("certificate.json"))
     whole.update(frame)

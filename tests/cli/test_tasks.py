@@ -1,7 +1,6 @@
 """riskfront tune and riskfront evaluate with a task that is wrong: one line, status 2, nothing lost that was evaluated."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 
 import riskfront as rf
 from tests.support.command_line import LIMITS, Done, riskfront
+from tests.support.processes import output
 
 pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
 
@@ -104,8 +104,7 @@ def test_tasks_that_import_what_is_next_to_them(tmp_path: Path, jobs: int, when:
     # a process of its own, so that the folder is on no path that this one has left
     command = [sys.executable, "-c", "from riskfront._cli import main; main()", "evaluate", str(task(tmp_path, text))]
     command += ["--grid", "--points", "2", "--store", str(tmp_path / "run.zarr"), "--n-jobs", str(jobs)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=300)
-    assert done.returncode == 0, done.stderr
+    output(command, 200, cwd="/")
     assert len(rf.LossStore(tmp_path / "run.zarr")) == 4
 
 

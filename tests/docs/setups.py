@@ -83,6 +83,7 @@ def llm_logs(folder: Path) -> dict[str, Any]:
     import uvicorn
 
     from tests.cascades.serving.recorded_server import application
+    from tests.support.processes import wait_until
 
     usage = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
     for name, port in (("medium", 8461), ("large", 8462)):
@@ -92,7 +93,9 @@ def llm_logs(folder: Path) -> dict[str, Any]:
         config = uvicorn.Config(
             application({"key": "of-the-page", "answers": answers}), port=port, log_level="error", lifespan="off"
         )
-        threading.Thread(target=uvicorn.Server(config).run, daemon=True).start()
+        server = uvicorn.Server(config)
+        threading.Thread(target=server.run, daemon=True).start()
+        wait_until(lambda server=server: server.started, f"a server answers on port {port}, which the page names")
     return {}
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.docs.blocks import ROOT, blocks, pages
 from tests.docs.running import run_page
+from tests.support.clusters import no_process_stays
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 WITH_CODE = [page for page in pages() if any(block.language in ("python", "console") for block in blocks(page))]
@@ -18,10 +19,11 @@ WITH_CODE = [page for page in pages() if any(block.language in ("python", "conso
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    for _, said, printed in run_page(page, tmp_path):
-        assert doctest.OutputChecker().check_output(said, printed, FLAGS), (
-            f"{page.name} says:\n{said}\nprinted:\n{printed}"
-        )
+    with no_process_stays(after_errors_only=True):  # a server that a page starts, and would stop further down
+        for _, said, printed in run_page(page, tmp_path):
+            assert doctest.OutputChecker().check_output(said, printed, FLAGS), (
+                f"{page.name} says:\n{said}\nprinted:\n{printed}"
+            )
 
 
 def test_a_wrong_output_is_noticed(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ import pytest
 import riskfront as rf
 from tests.docs.blocks import ROOT
 from tests.support.browser import Browser, browser
+from tests.support.processes import finished
 
 pytest.importorskip("material", reason="the site is built with riskfront[docs]")
 
@@ -44,9 +43,7 @@ class Page(HTMLParser):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    )
+    done = finished(command, 250, cwd=ROOT, env={"NO_MKDOCS_2_WARNING": "1"})
     said = done.stdout + done.stderr
     # --quiet would hide warnings from the strict count: a check that cannot fail
     warned = [line for line in said.splitlines() if line.startswith("WARNING")]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -13,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.faults.bit_flips import KINDS, PLACES, flip
+from tests.support.processes import finished
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "compare" / "faults.md"
@@ -144,8 +143,7 @@ def _became(tests: str) -> str:
     file, _, names = tests.partition(" -k ")
     chosen = ["-k", names.strip("'")] if names else []
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/faults/{file}", *chosen]
-    environment = {**os.environ, "RISKFRONT_FAULTS": "1"}  # full sizes
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = finished(command, 1800, cwd=ROOT, env={"RISKFRONT_FAULTS": "1"})  # full sizes
     if done.returncode:
         print(done.stdout[-3000:], file=sys.stderr)
         return FAILED

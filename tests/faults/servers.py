@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import socket
-import subprocess
 import sys
-import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -15,13 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.processes import serving
+
 KEYS = {"key": "someone", "secret": "secret"}
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def options(port: int) -> dict[str, Any]:
@@ -37,21 +29,13 @@ def requests(log: Path) -> Counter[str]:
 @contextmanager
 def s3(log: Path | None = None) -> Iterator[dict[str, Any]]:
     """Options for a server with an empty bucket, s3://bucket; its requests go to a log."""
-    port = free_port()
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with open(log or os.devnull, "w") as errors:
-        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-    try:
-        for _ in range(200):
-            with socket.socket() as one:
-                if one.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/bucket", method="PUT")).close()
+    with serving(lambda port: [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", port], log=log) as (
+        _,
+        port,
+    ):
+        bucket = urllib.request.Request(f"http://127.0.0.1:{port}/bucket", method="PUT")
+        urllib.request.urlopen(bucket, timeout=60).close()
         yield options(port)
-    finally:
-        server.terminate()
-        server.wait()
 
 
 @contextmanager
@@ -59,9 +43,9 @@ def azure(folder: Path) -> Iterator[dict[str, Any]]:
     """Options for Azurite (npm) with an empty container, az://bucket; it sends no usage data and listens here only."""
     import adlfs
 
-    port = free_port()
-    place = ["--location", str(folder), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
-    with _program(["azurite-blob", "--silent", "--disableTelemetry", "--skipApiVersionCheck", *place], port):
+    azurite = ["azurite-blob", "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
+    azurite += ["--location", str(folder), "--blobHost", "127.0.0.1", "--blobPort"]
+    with serving(lambda port: [*azurite, port]) as (_, port):
         # the account and the key that Azurite publishes for everybody
         key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
         address = f"http://127.0.0.1:{port}/devstoreaccount1"
@@ -74,23 +58,6 @@ def azure(folder: Path) -> Iterator[dict[str, Any]]:
 @contextmanager
 def google() -> Iterator[dict[str, Any]]:
     """Options for gcp-storage-emulator (pip) with an empty bucket, gs://bucket; it ignores conditions of a put."""
-    port = free_port()
-    place = ["--host", "127.0.0.1", "--port", str(port), "--default-bucket", "bucket"]
-    with _program(["gcp-storage-emulator", "start", "--quiet", "--in-memory", *place], port):
+    emulator = ["gcp-storage-emulator", "start", "--quiet", "--in-memory", "--default-bucket", "bucket"]
+    with serving(lambda port: [*emulator, "--host", "127.0.0.1", "--port", port]) as (_, port):
         yield {"token": "anon", "project": "p", "endpoint_url": f"http://127.0.0.1:{port}"}
-
-
-@contextmanager
-def _program(command: list[str], port: int) -> Iterator[None]:
-    """A server that answers on a port, and ends afterwards."""
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(200):
-            with socket.socket() as one:
-                if one.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        yield
-    finally:
-        server.terminate()
-        server.wait()

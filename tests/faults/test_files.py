@@ -6,9 +6,7 @@ import json
 import os
 import signal
 import struct
-import subprocess
 import sys
-import time
 import zipfile
 import zlib
 from pathlib import Path
@@ -19,6 +17,7 @@ import pytest
 
 import riskfront as rf
 from riskfront._support import files
+from tests.support.processes import finished, output, started, wait_until
 
 DEEP, LONG = "[" * 200_000, "9" * 5000
 
@@ -140,7 +139,7 @@ def test_a_log_that_unpacks_to_gigabytes(member: str, declared: int, words: str,
         "--out",
         "runs.parquet",
     ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = finished(command, cwd=tmp_path)
     peak = float(done.stdout.splitlines()[-1])
     assert done.returncode == 2, done.stderr
     assert words in " ".join(done.stderr.split())
@@ -192,8 +191,7 @@ MANY = [(10_000, 100_000, 0.6)] + ([(100_000, 1_000_000, 2.0)] if os.environ.get
 def test_a_limit_in_very_many_groups(levels: int, examples: int, most: float) -> None:
     """An array of examples x groups took all memory. A group that is too small is named before anything is tested."""
     command = [sys.executable, "-c", _GROUPS.replace("{peak}", _PEAK), str(levels), str(examples)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    passed, failed, said, peak = done.stdout.splitlines()
+    passed, failed, said, peak = output(command, 280).splitlines()
     assert (passed, failed) == ("True", "False")
     assert f"1 of {levels:,} groups of 'g' have fewer than" in said
     assert float(peak) < most
@@ -218,19 +216,13 @@ if __name__ == "__main__":
 def test_workers_end_with_a_killed_client(tmp_path: Path) -> None:
     (tmp_path / "pids").mkdir()
     (tmp_path / "client.py").write_text(_CLIENT)
-    client = subprocess.Popen([sys.executable, str(tmp_path / "client.py"), str(tmp_path / "pids")])
-    until = time.monotonic() + 90
-    while len(list((tmp_path / "pids").iterdir())) < 2:
-        assert time.monotonic() < until
-        assert client.poll() is None
-        time.sleep(0.1)
-    os.kill(client.pid, signal.SIGKILL)
-    client.wait()
-    workers = [path.name for path in (tmp_path / "pids").iterdir()]
-    until = time.monotonic() + 20
-    while any(_lives(name) for name in workers):
-        assert time.monotonic() < until, "workers outlive their client"
-        time.sleep(0.2)
+    pids = tmp_path / "pids"
+    with started([sys.executable, tmp_path / "client.py", pids]) as client:
+        wait_until(lambda: len(list(pids.iterdir())) >= 2 or client.status() is not None, "two workers work", 90)
+        client.send(signal.SIGKILL)  # the client alone
+        assert client.wait() == -signal.SIGKILL
+        workers = [path.name for path in pids.iterdir()]
+        wait_until(lambda: not any(_lives(name) for name in workers), "the workers have ended with their client", 20)
 
 
 def _lives(pid: str) -> bool:

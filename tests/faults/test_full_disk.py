@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import riskfront as rf
 from riskfront._data.stores.loss_store import LossStore
 from riskfront._support.sealed_tensors import save_sealed
 from tests.faults.bit_flips import _monitor, _policy, _runs, _table
+from tests.support.processes import finished, output
 
 PROBLEM = rf.Problem("error <= 0.3", minimize="cost")
 SIZE = 1 << 20
@@ -45,15 +45,15 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     root = tmp_path / "disk"
     root.mkdir()
     try:
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", root], capture_output=True)
+        done = finished(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", root], 20)
     except OSError as error:
         pytest.skip(f"a small disk cannot be mounted here: {error}")
     if done.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.decode().strip()} (root may)")
+        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.strip()} (root may)")
     try:
         yield Disk(root)
     finally:
-        subprocess.run(["umount", "-l", root], check=True)
+        output(["umount", "-l", root], 20)
 
 
 def _certificate() -> rf.Certificate:
@@ -133,12 +133,7 @@ def test_the_command_line_says_it_in_a_line(disk: Disk, tmp_path: Path) -> None:
     _table().save(tmp_path / "t.parquet")
     disk.fill()
     command = ["calibrate", tmp_path / "t.parquet", "--limit", "error <= 0.3", "--minimize", "cost"]
-    done = subprocess.run(
-        [sys.executable, "-m", "riskfront", *command, "--out", disk.root / "c.json"],
-        capture_output=True,
-        text=True,
-        env=dict(os.environ),
-    )
+    done = finished([sys.executable, "-m", "riskfront", *command, "--out", disk.root / "c.json"])
     assert done.returncode == 2
     assert "No space left" in done.stderr
     assert "Traceback" not in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -23,13 +24,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     policy = rf.Policy("cascade", ("small", "large"), (0.8,), "sure", (0.5, 0.5), made)
     running = local_cascade.serve(policy, {"small": lambda x: ("a", 0.9), "large": lambda x: "b"})
     yield running.server_address[1]
-    running.shutdown()
+    ended = threading.Thread(target=running.shutdown, daemon=True)
+    ended.start()
+    ended.join(20)
     running.server_close()
 
 
 def connect(port: int) -> socket.socket:
-    one = socket.create_connection(("127.0.0.1", port))
-    one.settimeout(20)
+    one = socket.create_connection(("127.0.0.1", port), timeout=20)
     return one
 
 

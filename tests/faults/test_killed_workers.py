@@ -1,11 +1,8 @@
 """Workers of real clusters are killed while settings are evaluated: the same certificate, and no setting is blamed for it."""
 
-import logging
 import os
 import signal
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +15,8 @@ import pytest
 
 import riskfront as rf
 from riskfront._data.stores.loss_store import LossStore
+from tests.support.clusters import dask_cluster
+from tests.support.processes import output
 
 # sockets that Dask leaves open when its workers are killed are found by the garbage collector, at any later time
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -76,11 +75,7 @@ def kill_workers(folder: Path, pauses: list[float]) -> threading.Thread:
 
 @pytest.fixture
 def dask() -> Iterator[Any]:
-    distributed = pytest.importorskip("distributed")
-    cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
-    )
-    with cluster, distributed.Client(cluster) as client:
+    with dask_cluster() as client:
         yield client
 
 
@@ -93,7 +88,7 @@ def test_both_workers_of_a_dask_cluster_are_killed(
     killer = kill_workers(calls, pauses)
     with joblib.parallel_config(backend="dask"):
         found = rf.tune(Slow(calls), EXAMPLES, SPACE, PROBLEM, store=tmp_path / "run.zarr", **OPTIONS)
-    killer.join()
+    killer.join(150)
     assert found.path.equals(undisturbed.path)
     assert found.config == undisturbed.config
     assert rf.verify(found, tmp_path / "run.zarr") == []
@@ -116,24 +111,20 @@ def test_a_setting_that_kills_its_dask_worker_is_named(dask: Any, tmp_path: Path
 
 
 RAY = """
-import os, signal, sys, threading, time
+import sys
 from pathlib import Path
-import joblib, numpy as np
-import ray
-from ray.util.joblib import register_ray
+import joblib
 import riskfront as rf
+from tests.support.clusters import ray_cluster
 from tests.faults.test_killed_workers import EXAMPLES, OPTIONS, PROBLEM, SPACE, Slow, kill_workers
 
 folder = Path(sys.argv[1])
 calls = folder / "calls"
 calls.mkdir()
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="critical", object_store_memory=200_000_000,
-         runtime_env={"env_vars": {"PYTHONPATH": os.environ["PYTHONPATH"]}})
-register_ray()
 killer = kill_workers(calls, [0.0, 1.0])
-with joblib.parallel_config(backend="ray"):
+with ray_cluster(), joblib.parallel_config(backend="ray"):
     found = rf.tune(Slow(calls), EXAMPLES, SPACE, PROBLEM, store=folder / "run.zarr", **OPTIONS)
-killer.join()
+killer.join(150)
 found.save(folder / "certificate.json")
 """
 
@@ -143,10 +134,7 @@ def test_workers_of_a_ray_cluster_are_killed(undisturbed: rf.Certificate, tmp_pa
     pytest.importorskip("ray")
     root = Path(__file__).parents[2]
     paths = [str(root), str(Path(rf.__file__).parents[1]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    quiet = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-c", textwrap.dedent(RAY), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env={**os.environ, **quiet})
-    assert done.returncode == 0, done.stderr[-3000:]
+    output([sys.executable, "-c", RAY, tmp_path], 240, env={"PYTHONPATH": os.pathsep.join(paths)})
     processes = {path.name.split()[0] for path in (tmp_path / "calls").iterdir()}
     assert len(processes) > 2, "a new process has taken the place of the one that was killed"
     found = rf.Certificate.load(tmp_path / "certificate.json")

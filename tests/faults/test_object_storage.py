@@ -13,6 +13,7 @@ import pytest
 import riskfront as rf
 from riskfront._data.stores.loss_store import LossStore
 from tests.faults import servers
+from tests.support.processes import free_port
 
 SETTINGS = [{"k": k} for k in range(5)]
 PROBLEM = rf.Problem("error <= 0.2", minimize="cost")
@@ -52,7 +53,7 @@ def test_options_reach_every_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("door", ["evaluate", "tune", "calibrate", "store"])
 def test_a_service_that_is_down(door: str) -> None:
-    options = {**servers.options(servers.free_port()), "config_kwargs": {"retries": {"max_attempts": 1}}}
+    options = {**servers.options(free_port()), "config_kwargs": {"retries": {"max_attempts": 1}}}
     url, given = "s3://bucket/run.zarr", {"storage_options": options}
     doors: dict[str, Any] = {
         "evaluate": lambda: rf.evaluate(Losses(), examples(), SETTINGS, store=url, **given),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.faults import servers
+from tests.support.processes import Process, started
 
 
 def ask(
@@ -26,20 +27,14 @@ def ask(
         "askers": askers,
         "again": again,
     }
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.asker", json.dumps({**given, "limit": 0.1 + 0.01 * number})],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(askers)
-    ]
+    asker = [sys.executable, "-m", "tests.faults.asker"]
     told = []
-    for run in runs:
-        out, err = run.communicate(timeout=120)
-        assert run.returncode == 0, err
-        told.append(json.loads(out.splitlines()[-1]))
+    with ExitStack() as stack:
+        limits = [0.1 + 0.01 * number for number in range(askers)]
+        commands = [[*asker, json.dumps({**given, "limit": limit})] for limit in limits]
+        for run in [stack.enter_context(started(command)) for command in commands]:
+            assert run.wait() == 0, run.err
+            told.append(json.loads(run.out.splitlines()[-1]))
     return told
 
 
@@ -103,19 +98,16 @@ def test_processes_with_one_state(tmp_path: Path) -> None:
         pd.DataFrame(rows).assign(error=wrong.astype(int)).to_csv(tmp_path / f"{day}.csv", index=False)
     question = ["--limit", "error <= 0.3", "--minimize", "cost", "--sequential", "s.json", "--examples", "300"]
 
-    def told(day: int) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "riskfront", "calibrate", f"{day}.csv", *question]
-        return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def told(day: int) -> AbstractContextManager[Process]:
+        return started([sys.executable, "-m", "riskfront", "calibrate", f"{day}.csv", *question], cwd=tmp_path)
 
-    runs = [told(0), told(1)]
-    for day, run in enumerate(runs):
-        err = run.communicate(timeout=300)[1]
-        if run.returncode == 2:
-            assert "one process at a time may use a state" in " ".join(err.split())
-            again = told(day)
-            err = again.communicate(timeout=300)[1]
-            run = again
-        assert run.returncode in (0, 1), err
+    with told(0) as first, told(1) as second:
+        refused = [day for day, run in enumerate((first, second)) if run.wait() == 2]
+        for run in (first, second):
+            assert run.status() in (0, 1) or "one process at a time may use a state" in " ".join(run.err.split())
+    for day in refused:
+        with told(day) as again:
+            assert again.wait() in (0, 1), again.err
     assert rf.Sequential.load(tmp_path / "s.json").n_told == 2 * 3 * 60
 
 

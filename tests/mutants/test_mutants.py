@@ -17,14 +17,14 @@ SURVIVORS = [
 
 @pytest.mark.monte_carlo
 def test_mutants_that_once_survived_are_caught() -> None:
-    found = {v.mutant: v.status for v in judge_all([(name, MUTANTS[name].suite) for name in SURVIVORS])}
+    found = {v.mutant: v.status for v in judge_all([(name, MUTANTS[name].suite) for name in SURVIVORS], seconds=200)}
     assert found == dict.fromkeys(SURVIVORS, "caught")
 
 
 @pytest.mark.monte_carlo
 def test_every_mutant_fits_the_code() -> None:
     """A mutant that ends in an error that is not riskfront's own proves nothing: the code has moved on, write it anew."""
-    few = judge_all([(name, mutant.suite) for name, mutant in MUTANTS.items()], share=0.001)
+    few = judge_all([(name, mutant.suite) for name, mutant in MUTANTS.items()], share=0.001, seconds=200)
     assert [(v.mutant, v.words) for v in few if v.status == "broken"] == []
 
 

@@ -6,6 +6,8 @@ import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
 
 from riskfront.errors import RiskfrontError
 from tests.monte_carlo.suites import SUITES
@@ -89,14 +91,50 @@ def judge(mutant: str | None, suite: str, share: float = 1.0, first: int = 0) ->
 
 
 def judge_all(
-    jobs: Sequence[tuple[str | None, str]], share: float = 1.0, processes: int = 2, first: int = 0
+    jobs: Sequence[tuple[str | None, str]],
+    share: float = 1.0,
+    processes: int = 2,
+    first: int = 0,
+    seconds: float = 1200,
 ) -> Iterator[Verdict]:
     """Judge pairs of a mutant, or None, and a suite, each in a fresh process, in the order in which they end."""
-    todo = sorted(((mutant, suite, share, first) for mutant, suite in jobs), key=lambda job: job[1] not in _LONG)
+    todo = sorted(((mutant, suite, share, first) for mutant, suite in jobs), key=lambda job: job[1] in _LONG)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__, "riskfront.transformers"])  # torch takes seconds to import: once for all
-    with context.Pool(processes, maxtasksperchild=1) as pool:
-        yield from pool.imap_unordered(_judge, todo, chunksize=1)
+    running: dict[
+        Connection, tuple[Any, Any]
+    ] = {}  # multiprocessing's own pools wait for ever for a process that was killed
+    try:
+        while todo or running:
+            while todo and len(running) < processes:
+                job = todo.pop()
+                here, there = context.Pipe(duplex=False)
+                running[here] = job, context.Process(target=_judge, args=(there, job), daemon=True)
+                running[here][1].start()
+                there.close()
+            ended = wait(list(running), seconds)
+            if not ended:
+                names = [job[:2] for job, _ in running.values()]
+                raise TimeoutError(f"one of these mutants and suites must end within {seconds:g} s: {names}.")
+            for here in ended:
+                yield _verdict(here, *running.pop(here))
+    finally:
+        for here, (_, process) in running.items():
+            process.kill()
+            process.join(10)
+            here.close()
+
+
+def _verdict(here: Connection, job: Any, process: Any) -> Verdict:
+    with here:
+        try:
+            found: Verdict = here.recv()
+        except EOFError:
+            process.join(10)
+            return Verdict(*job[:2], "broken", 0, 0, 0.0, f"its process ended with {process.exitcode}")
+        finally:
+            process.join(10)
+    return found
 
 
 _LONG = (
@@ -105,5 +143,5 @@ _LONG = (
 )  # begin with these, so that no core waits for them at the end
 
 
-def _judge(job: tuple[str | None, str, float, int]) -> Verdict:
-    return judge(*job)
+def _judge(there: Connection, job: tuple[str | None, str, float, int]) -> None:
+    there.send(judge(*job))

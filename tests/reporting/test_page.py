@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -19,6 +18,7 @@ from riskfront._reporting import certificate_charts, page_values, sentences
 from riskfront._reporting.page import Section, python_command, report_html, write_report
 from tests.support import certificates
 from tests.support.certificates import certificate
+from tests.support.processes import output
 
 
 class Page(HTMLParser):
@@ -336,8 +336,7 @@ def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_importing_loads_no_charts() -> None:
     heavy = ("altair", "vl_convert", "matplotlib")
     code = f"import riskfront, riskfront._reporting.page, riskfront.plots, sys; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert output([sys.executable, "-c", code]).strip() == "[]"
 
 
 @pytest.mark.slow
@@ -348,8 +347,7 @@ def test_a_report_of_a_later_process_starts_no_compiler() -> None:
         "import sys; from tests.support import certificates; certificates.page('two'); "
         "print([m for m in ('altair', 'vl_convert') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert output([sys.executable, "-c", code]).strip() == "[]"
 
 
 # ---------------------------------------------------------------- accessibility

@@ -2,8 +2,6 @@
 
 import builtins
 import inspect
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from riskfront._problems.spaces.space import Choice, Float, Int, Space, config_i
 from riskfront.errors import InvalidInputError, MissingExtraError, StoreError
 from riskfront.search import STRATEGIES, GridSearch, LimitTarget, OptunaSearch, RandomSearch, make_search
 from riskfront.search._ledger import Remembering
+from tests.support.processes import output
 
 SPACE = Space(x=Float(0, 1), n=Int(1, 3), m=Choice(["a", "b"]))
 OBJECTIVES = ["error", "cost"]
@@ -83,17 +82,7 @@ def test_grids_are_the_same_in_every_process():
         "from riskfront.search import make_search; from riskfront._problems.spaces.space import *\n"
         "print(make_search('grid', Space(head=Int(0, 17), token=Int(0, 19), exit=Int(0, 17)), ['e'], budget=25).ask(25))"
     )
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PYTHONHASHSEED": str(i)},
-        ).stdout
-        for i in range(4)
-    }
-    assert len(found) == 1
+    assert len({output([sys.executable, "-c", code], env={"PYTHONHASHSEED": str(i)}) for i in range(4)}) == 1
 
 
 def test_random_search_covers_evenly():
@@ -238,8 +227,7 @@ def test_a_missing_package_names_its_extra(monkeypatch, strategy, package, extra
 def test_importing_the_strategies_loads_no_optional_library():
     optional = ["optuna", "smac", "torch", "ConfigSpace"]
     code = f"import sys, riskfront.search; print([m for m in {optional} if m in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
+    assert output([sys.executable, "-c", code]).strip() == "[]"
 
 
 def test_every_search_with_a_storage_has_an_owner_and_a_memory() -> None:

@@ -96,6 +96,8 @@ def browser(profile: Path) -> Iterator[Browser]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     try:
+        started.set_page_load_timeout(60)
+        started.set_script_timeout(60)
         started.get("about:blank")
         yield Browser(started)
     finally:

@@ -1,8 +1,6 @@
 """accelerate end to end on a model and data from disk, from Python and on the command line."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from riskfront.transformers._learning import training
 from riskfront.transformers._learning.training import known_classes
 from tests.support import tiny_transformers as tiny
 from tests.support.command_line import riskfront
+from tests.support.processes import finished
 
 PROBLEM = rf.Problem([rf.Limit("accuracy_drop", at_most=0.1)], minimize="relative_cost")
 LIMIT = ["--limit", "accuracy_drop <= 0.1"]
@@ -251,9 +250,7 @@ def test_a_process_of_its_own(classifier_folder: Path, tmp_path: Path) -> None:
     parts = read_parts(frame, Plan())
     command = [sys.executable, "-c", "from riskfront._cli import main; main()", "accelerate", *map(str, FEW)]
     command += ["--model", str(classifier_folder), "--data", str(tmp_path / "long.csv"), "--out", str(tmp_path / "out")]
-    done = subprocess.run(
-        [*command, "--limit", "error <= 0.0001"], capture_output=True, text=True, timeout=200, env=dict(os.environ)
-    )
+    done = finished([*command, "--limit", "error <= 0.0001"], 200)
     assert done.returncode == 1, done.stderr
     assert "Nothing could be certified" in done.stdout
     said = [line for line in done.stderr.splitlines() if not line.endswith(" left")]  # where a busy machine takes long

@@ -3,7 +3,6 @@
 import os
 import signal
 import stat
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from riskfront.transformers._learning import fine_tuning, steps
 from riskfront.transformers._learning.fine_tuning import fine_tune
 from riskfront.transformers._learning.training import train
 from tests.support import tiny_transformers as tiny
+from tests.support.processes import started
 from tests.transformers.test_resume import HOW, parts
 
 EARLY = FineTuning(epochs=2, learning_rate=1e-3, early_layers=1.0, batch_size=16)
@@ -166,12 +166,11 @@ def test_a_command_that_is_ended_leaves_nothing_astray_and_says_how_to_go_on(
     ]
     restored = ["-c", "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + SLOW]
     arguments = [sys.executable, *restored, *map(str, command)]
-    with subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
-        assert run.stderr is not None
-        assert run.stderr.readline() == "here\n"
-        os.kill(run.pid, sent)
-        said = run.stderr.read()
-    assert run.returncode == status, said
+    with started(arguments) as run:
+        run.line(lambda line: line == "here\n" or None, err=True)
+        run.send(sent)
+        assert run.wait() == status, run.err
+        said = run.err.partition("here\n")[2]
     left = [path.name for path in (tmp_path / "out" / "training").iterdir()]
     if sent != signal.SIGKILL:
         assert len(left) == 1, "the checkpoint"

@@ -265,4 +265,4 @@ def test_pickle_joblib_and_processes(certified: AdaptiveClassifier) -> None:
         assert labels_in_a_worker(pickle.loads(pickle.dumps(one))) == wanted  # noqa: S301 - our own
     assert joblib.Parallel(2)(joblib.delayed(labels_in_a_worker)(one) for _ in range(2)) == [wanted, wanted]
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply(labels_in_a_worker, (one,)) == wanted
+        assert pool.apply_async(labels_in_a_worker, (one,)).get(120) == wanted

@@ -1,9 +1,6 @@
 """`riskfront reproduce tables` killed without warning in the middle of tracing: the same command goes on."""
 
 import json
-import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import pytest
 import riskfront as rf
 from riskfront._cli import main
 from tests.support import tiny_transformers as tiny
+from tests.support.processes import started
 
 KILLED = """
 import sys, time
@@ -42,10 +40,9 @@ def test_killed_in_the_middle(
     options |= {"train-rows": 100, "validation-rows": 30, "test-rows": 60, "exit-rows": 60, "token-rows": 30}
     options |= {"token-shares": "0,0.5", "exit-thresholds": 5, "max-length": 40}
     command = ["reproduce", "tables", *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
-    with subprocess.Popen([sys.executable, "-c", KILLED, *command], stdout=subprocess.PIPE, text=True) as run:
-        assert run.stdout is not None
-        assert any(line == "here\n" for line in run.stdout), "the command ended before it was killed"
-        os.kill(run.pid, signal.SIGKILL)
+    with started([sys.executable, "-c", KILLED, *command]) as run:
+        run.line(lambda line: line == "here\n" or None)
+        run.kill()
     assert not (tmp_path / "work" / "tables").exists(), "no table before all is traced"
     monkeypatch.setenv("COLUMNS", "120")
     with pytest.raises(SystemExit) as end:

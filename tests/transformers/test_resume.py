@@ -1,8 +1,6 @@
 """Whatever moment a run is stopped at, the next one goes on from there and finds the same."""
 
 import os
-import signal
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from riskfront.transformers._learning.training import train
 from riskfront.transformers._pruning import pruning_trace as trace_module
 from riskfront.transformers._pruning.network import Network
 from tests.support import tiny_transformers as tiny
+from tests.support.processes import started
 
 STUCK = """
 import sys, time
@@ -51,10 +50,9 @@ def test_a_killed_trace_loses_at_most_one_block(
     command = [sys.executable, "-c", STUCK, str(tmp_path / "model"), str(tmp_path / "traces")]
     root = Path(__file__).parents[2]
     paths = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}) as run:
-        assert run.stdout is not None
-        assert run.stdout.readline() == "here\n"
-        os.kill(run.pid, signal.SIGKILL)
+    with started(command, env={"PYTHONPATH": paths}) as run:
+        run.line(lambda line: line == "here\n" or None)
+        run.kill()
     monkeypatch.setattr(trace_module, "BLOCK", 20)
     setting = {"tau_token": 0.05, "tau_layer": 0.1}
     second = PruningTrace(network, *data, folder=tmp_path / "traces", batch_size=5)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +11,12 @@ from pathlib import Path
 import numpy as np
 
 import riskfront as rf
+from tests.support.processes import ROOT, started
 
 #: the key that the recorded servers demand
 KEY = "sk-recorded-0123456789"
+#: for LiteLLM, which otherwise asks elsewhere for prices
+LOCAL = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 PRICES = {
     "small": {"per_million_input": 1, "per_million_output": 2},
     "large": {"per_million_input": 10, "per_million_output": 30},
@@ -96,38 +96,14 @@ def certified(recorded: Recorded, kind=rf.Cascade, confidence="logprob", drop=0.
 
 
 @contextlib.contextmanager
-def process(*arguments, ready, env=None, timeout=60, cwd=None):
+def process(*arguments, ready, env=None):
     """A process that has printed a line which ``ready`` makes something of; it is stopped at the end."""
-    started = subprocess.Popen(
-        [sys.executable, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", **(env or {})},
-        cwd=cwd or Path(__file__).parents[3],
-    )
-    said = []
-    try:
-        for line in started.stdout:
-            said.append(line)
-            if (found := ready(line)) is not None:
-                break
-        else:
-            raise AssertionError(f"{arguments} ended: {''.join(said)}")
-        yield started, found
-    finally:
-        if started.poll() is None:
-            started.send_signal(signal.SIGTERM)
-            try:
-                started.wait(timeout)
-            except subprocess.TimeoutExpired:
-                started.kill()
-                started.wait()
-        started.stdout.close()
+    with started([sys.executable, *arguments], env={**LOCAL, **(env or {})}, cwd=ROOT) as running:
+        yield running, running.line(ready)
 
 
 def recorded_server(path, port=0):
-    return process("-m", "tests.cascades.serving.recorded_server", path, port, ready=lambda line: int(line))
+    return process("-m", "tests.cascades.serving.recorded_server", path, port, ready=int)
 
 
 def models_toml(path: Path, ports: dict[str, int], server: str = "", **more: str) -> Path:

@@ -41,7 +41,7 @@ def post(port, content, key=KEY):
 async def all_at_once(port, questions):
     """All requests are sent before any is answered."""
     limits = aiohttp.TCPConnector(limit=0)
-    headers, timeout = {"Authorization": f"Bearer {KEY}"}, aiohttp.ClientTimeout(300)
+    headers, timeout = {"Authorization": f"Bearer {KEY}"}, aiohttp.ClientTimeout(150)
     async with aiohttp.ClientSession(connector=limits, timeout=timeout, headers=headers) as session:
 
         async def ask(question):
@@ -86,7 +86,7 @@ def check_metrics(port, policy, trace):
 
 
 def check_openai_client(port, trace):
-    client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=KEY, max_retries=0)
+    client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=KEY, max_retries=0, timeout=60)
     question = next(iter(trace))
     messages = [{"role": "user", "content": question}]
     whole = client.chat.completions.create(model="riskfront", messages=messages)
@@ -97,7 +97,7 @@ def check_openai_client(port, trace):
     text = "".join(part.choices[0].delta.content or "" for part in parts if part.choices)
     assert text == whole.choices[0].message.content
     assert parts[-1].usage.total_tokens == whole.usage.total_tokens > 0
-    stranger = openai.OpenAI(base_url=client.base_url, api_key="another", max_retries=0)
+    stranger = openai.OpenAI(base_url=client.base_url, api_key="another", max_retries=0, timeout=60)
     with pytest.raises(openai.AuthenticationError):
         stranger.chat.completions.create(model="riskfront", messages=messages)
     assert [model.id for model in client.models.list()] == ["riskfront"]
@@ -111,13 +111,11 @@ def check_killed_servers(port, small, large, policy, trace):
     """Without the first model all goes to the second; without both the declared answer is given."""
     question = next(question for question, (calls, _) in trace.items() if calls == 1)
     small.kill()
-    small.wait()
     status, reply = post(port, body(question))
     assert status == 200
     assert reply["riskfront"]["called"] == list(policy.models)
     assert (reply["riskfront"]["model"], reply["riskfront"]["failed"]) == ("large", ["small"])
     large.kill()
-    large.wait()
     status, reply = post(port, body(question))
     told = {
         "model": None,
@@ -137,8 +135,8 @@ def check_stopping(port, endpoint, answers, first, trace):
     """A model comes back and is used at once; a request that was begun is finished after the signal to stop."""
     question = next(question for question, (calls, _) in trace.items() if calls == 1)
     with recorded_server(answers, first):
-        assert asyncio.run(begun_then_stopped(port, body(question), endpoint)) == 200
-        endpoint.wait(30)
+        assert asyncio.run(asyncio.wait_for(begun_then_stopped(port, body(question), endpoint), 60)) == 200
+        assert endpoint.wait(60) == 0
 
 
 def test_a_served_policy_decides_as_certified(tmp_path):
@@ -159,11 +157,10 @@ def test_a_served_policy_decides_as_certified(tmp_path):
             check_openai_client(port, trace)
             check_killed_servers(port, small, large, policy, trace)
             check_stopping(port, endpoint, recorded.answers["small"], first, trace)
-            said = endpoint.stdout.read()
+            said = endpoint.out + endpoint.err
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     assert len(rows) == REQUESTS + 5
     assert KEY not in said + log.read_text()
-    assert endpoint.returncode == 0, said
     check_monitoring(tmp_path, rows, replies, recorded)
 
 
@@ -204,7 +201,9 @@ def test_a_route_by_gain_decides_as_certified(tmp_path, monkeypatch):
             policy.save(tmp_path / "policy.json")
             asked = list(trace)[:GAINS]
             for question, reply in zip(
-                asked, asyncio.run(answered(tmp_path / "policy.json", config, asked)), strict=True
+                asked,
+                asyncio.run(asyncio.wait_for(answered(tmp_path / "policy.json", config, asked), 100)),
+                strict=True,
             ):
                 told, (calls, cost) = reply["riskfront"], trace[question]
                 assert len(told["called"]) == calls
@@ -264,7 +263,7 @@ def test_connections_that_a_model_server_forgot_are_not_used(tmp_path, monkeypat
             found = await asyncio.gather(*(service.answer(body("Yes?")) for _ in range(5)))
         return [served.completion["riskfront"]["failed"] for served in found]
 
-    assert asyncio.run(run()) == [[]] * 5
+    assert asyncio.run(asyncio.wait_for(run(), 100)) == [[]] * 5
 
 
 async def begun_then_stopped(port, content, endpoint):
@@ -276,7 +275,7 @@ async def begun_then_stopped(port, content, endpoint):
     writer.write(head.encode() + data[:5])
     await writer.drain()
     await asyncio.sleep(0.3)
-    endpoint.send_signal(signal.SIGTERM)
+    endpoint.send(signal.SIGTERM)
     await asyncio.sleep(0.3)
     writer.write(data[5:])
     await writer.drain()

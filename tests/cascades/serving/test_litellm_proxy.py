@@ -1,16 +1,15 @@
 """A real LiteLLM proxy serves the policy as one more model, and decides as was certified, row by row."""
 
 import json
-import socket
-import time
-import urllib.error
+import sys
 import urllib.request
 from importlib.util import find_spec
 
 import pytest
 
 import riskfront as rf
-from tests.cascades.serving.rig import KEY, certified, models_toml, process, record, recorded_server
+from tests.cascades.serving.rig import KEY, LOCAL, certified, models_toml, record, recorded_server
+from tests.support.processes import serving, wait_until
 
 openai = pytest.importorskip("openai")
 pytestmark = pytest.mark.skipif(
@@ -31,21 +30,12 @@ litellm_settings:
 """
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def wait_until_ready(port, proxy):
-    for _ in range(600):
-        assert proxy.poll() is None, proxy.stdout.read()
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/liveliness", timeout=1):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    raise AssertionError("the proxy did not start")
+def is_alive(port):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/liveliness", timeout=5):
+            return True
+    except OSError:
+        return False
 
 
 POLICIES = {"sure": "logprob", "gain": rf.LearntGain()}
@@ -59,7 +49,6 @@ def test_a_proxy_decides_as_certified(tmp_path):
         assert len(policy.models) == 2
         policy.save(tmp_path / f"{name}.json")
     (tmp_path / "config.yaml").write_text(CONFIG)
-    port = free_port()
     with (
         recorded_server(recorded.answers["small"]) as (_, first),
         recorded_server(recorded.answers["large"]) as (_, second),
@@ -71,14 +60,14 @@ def test_a_proxy_decides_as_certified(tmp_path):
         (tmp_path / "certified.py").write_text(
             "\n".join(["from riskfront.serving import PolicyProvider", *providers, ""])
         )
-        arguments = ["-c", "from litellm.proxy.proxy_cli import run_server; run_server()"]
-        arguments += ["--config", tmp_path / "config.yaml", "--host", "127.0.0.1", "--port", port]
-        env = {"RECORDED_KEY": KEY, "LITELLM_LOG": "ERROR"}
+        proxy = [sys.executable, "-c", "from litellm.proxy.proxy_cli import run_server; run_server()"]
+        proxy += ["--config", tmp_path / "config.yaml", "--host", "127.0.0.1", "--port"]
+        env = {**LOCAL, "RECORDED_KEY": KEY, "LITELLM_LOG": "ERROR"}
         here = tmp_path / "proxy" / "here"  # the proxy puts ../.. first on its path: nobody's modules must lie there
         here.mkdir(parents=True)
-        with process(*arguments, ready=lambda line: line, env=env, cwd=here) as (proxy, _):
-            wait_until_ready(port, proxy)
-            client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}", api_key="anything", max_retries=0)
+        with serving(lambda port: [*proxy, port], env=env, cwd=here) as (_, port):
+            wait_until(lambda: is_alive(port), "the proxy is alive")
+            client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}", api_key="anything", max_retries=0, timeout=60)
             for name, (policy, trace) in made.items():
                 check_decisions(client, f"certified by {name}", policy, trace)
 

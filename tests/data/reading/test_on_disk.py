@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +17,8 @@ import pytest
 import riskfront as rf
 from riskfront._data.reading import long_format, on_disk
 from riskfront._data.reading.sources import read_table
+from tests.support.clusters import dask_cluster
+from tests.support.processes import output, started, wait_until
 
 LAYOUT = long_format.Layout(("a", "b"), "example")
 PROBLEM = rf.Problem([rf.Limit("error", at_most=0.3), rf.Limit("error", at_most=0.5, per="label")], minimize="cost")
@@ -194,21 +192,13 @@ def test_a_process_that_is_killed_is_resumed(tmp_path: Path) -> None:
         "print(sources.read_table(sys.argv[1], problem, layout=layout)[0].sha256)"
     )
 
-    def start(pause: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", code, str(folder), pause]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
-
-    killed, counts = start("0.3"), tmp_path / "cache" / "riskfront" / "tables"
-    for _ in range(600):
-        if list(counts.glob("*/counts/*")) or killed.poll() is not None:
-            break
-        time.sleep(0.05)
-    killed.send_signal(signal.SIGKILL)
-    killed.communicate()
-    assert killed.returncode == -signal.SIGKILL
+    command, counts = [sys.executable, "-c", code, folder], tmp_path / "cache" / "riskfront" / "tables"
+    with started([*command, "0.3"]) as killed:
+        wait_until(lambda: list(counts.glob("*/counts/*")) or killed.status() is not None, "a piece is counted")
+        killed.send(signal.SIGKILL)
+        assert killed.wait() == -signal.SIGKILL
     assert not list(counts.glob("*/done.json"))
-    resumed = start("0")
-    said, _ = resumed.communicate(timeout=120)
+    said = output([*command, "0"])
     assert said.strip() == read_table(folder, PROBLEM, layout=LAYOUT)[0].sha256
 
 
@@ -243,18 +233,11 @@ def test_a_disk_without_room_is_named_before_anything_is_read(tmp_path: Path, mo
 
 def test_a_cluster_converts_the_same_table(tmp_path: Path, monkeypatch: Any) -> None:
     """A Dask cluster of two worker processes: a task a piece, and a task a block of settings."""
-    distributed = pytest.importorskip("distributed")
     import joblib
 
     folder = written(rows(), tmp_path / "rows")
     here = in_memory(folder, monkeypatch)
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
-        ) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config(backend="dask"),
-    ):
+    with dask_cluster(), joblib.parallel_config(backend="dask"):
         large, _ = read_table(folder, PROBLEM, layout=LAYOUT)
     made = {path.stem.split(".")[0] for path in (large_store(tmp_path) / "done").glob("*.jsonl")}
     assert len(made) > 1  # more than one process wrote settings

@@ -1,9 +1,9 @@
 """LossStore: complete rows only, many writers, one task, the same table lazily and in memory."""
 
 import importlib.util
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from riskfront._data.stores.task import Task
 from riskfront._problems.spaces.space import config_id
 from riskfront._support.object_digest import fingerprint_code, fingerprint_data
 from riskfront.errors import InvalidInputError, StoreError
+from tests.support.processes import output, started
 
 zarr = pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
 
@@ -289,11 +290,10 @@ for i in range(int(sys.argv[2]), int(sys.argv[2]) + 60):
 def test_many_processes_write_at_once(tmp_path: Path) -> None:
     root = str(Path(__file__).parents[3])
     starts = (0, 30, 60)  # they overlap: some settings are evaluated by two
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "run.zarr"), str(start), root])
-        for start in starts
-    ]
-    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    with ExitStack() as stack:
+        commands = [[sys.executable, "-c", WRITER, tmp_path / "run.zarr", start, root] for start in starts]
+        writers = [stack.enter_context(started(command)) for command in commands]
+        assert [writer.wait() for writer in writers] == [0, 0, 0]
     store = LossStore(tmp_path / "run.zarr", task())
     table = store.table([{"i": i} for i in range(120)])
     assert len(store) == 120
@@ -319,7 +319,7 @@ def test_the_fingerprint_of_code_is_the_same_in_another_process(tmp_path: Path) 
     here_first = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
     run = f"{here_first}; import one; from riskfront._support.object_digest import fingerprint_code as f"
     command = [sys.executable, "-c", f"{run}; print(f(one.losses))"]
-    assert here == subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    assert here == output(command).strip()
 
 
 def test_the_fingerprint_of_code_follows_what_it_does(tmp_path: Path) -> None:

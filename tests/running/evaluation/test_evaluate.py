@@ -2,10 +2,10 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from riskfront._data.stores.loss_store import LossStore
 from riskfront._problems.spaces.space import Float, Space
 from riskfront._running.evaluation.evaluate import evaluate
 from riskfront.errors import EvaluationError, InvalidInputError, StoreError
+from tests.support.clusters import dask_cluster
+from tests.support.processes import Process, finished, started, wait_until
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = [{"t": i / 10, "kind": kind} for i in range(6) for kind in ("a", "b")]
@@ -265,38 +267,31 @@ if __name__ == "__main__":
 """
 
 
-def start(tmp_path: Path, jobs: int, sleep: float) -> "subprocess.Popen[str]":
+def start(tmp_path: Path, jobs: int, sleep: float) -> "AbstractContextManager[Process]":
     (tmp_path / "slow.py").write_text(SLOW)
-    command = [sys.executable, str(tmp_path / "slow.py"), str(tmp_path), str(jobs)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    env = {**os.environ, "SLEEP": str(sleep)}
-    return subprocess.Popen(command, env=env, text=True, start_new_session=True, **pipes)
+    return started([sys.executable, tmp_path / "slow.py", tmp_path, jobs], env={"SLEEP": str(sleep)})
 
 
-def wait_for_markers(tmp_path: Path, count: int) -> None:
-    deadline = time.time() + 60
-    while sum(file.read_text().count("\n") for file in (tmp_path / "run.zarr" / "done").glob("*.jsonl")) < count:
-        assert time.time() < deadline, "no setting was completed in time"
-        time.sleep(0.005)
+def markers(tmp_path: Path) -> int:
+    return sum(file.read_text().count("\n") for file in (tmp_path / "run.zarr" / "done").glob("*.jsonl"))
 
 
 @pytest.mark.parametrize(("jobs", "stop"), [(1, signal.SIGKILL), (2, signal.SIGKILL), (2, signal.SIGINT)])
 def test_a_killed_run_goes_on(tmp_path: Path, jobs: int, stop: signal.Signals) -> None:
-    run = start(tmp_path, jobs, 0.03)
-    wait_for_markers(tmp_path, 7)
-    os.killpg(run.pid, stop)
-    _, errors = run.communicate(timeout=120)
-    assert run.returncode != 0
-    if stop == signal.SIGINT:
-        assert "KeyboardInterrupt" in errors
+    with start(tmp_path, jobs, 0.03) as run:
+        wait_until(lambda: markers(tmp_path) >= 7, "seven settings are completed")
+        os.killpg(run.pid, stop)
+        assert run.wait() != 0
+        if stop == signal.SIGINT:
+            assert "KeyboardInterrupt" in run.err
     complete = len(LossStore(tmp_path / "run.zarr"))
     assert 7 <= complete < 40
-    started = len(list(tmp_path.glob("* *")))
-    again = start(tmp_path, jobs, 0)
-    out, errors = again.communicate(timeout=120)
-    assert out.strip() == "40 True", errors
+    begun = len(list(tmp_path.glob("* *")))
+    with start(tmp_path, jobs, 0) as again:
+        again.wait()
+        assert again.out.strip() == "40 True", again.err
     # only what was in flight was evaluated again
-    assert len(list(tmp_path.glob("* *"))) - started == 40 - complete
+    assert len(list(tmp_path.glob("* *"))) - begun == 40 - complete
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
@@ -315,7 +310,7 @@ evaluate(losses, range(100), configs[:5], store={str(tmp_path / "run.zarr")!r})
 resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
 evaluate(losses, range(100), configs, store={str(tmp_path / "run.zarr")!r})
 """
-    done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True)
+    done = finished([sys.executable, "-c", limited])
     last = done.stderr.strip().splitlines()[-1]
     assert "StoreError: cannot write to the store" in last
     assert "File too large. What was evaluated before is in the store" in last
@@ -328,8 +323,7 @@ def test_a_failure_loses_nothing_that_other_workers_are_busy_with(tmp_path: Path
     def fails_first(config: dict[str, Any], examples: Any) -> dict[str, Any]:
         (tmp_path / f"began {config['i']}").touch()
         if config["i"] == 0:
-            while not (tmp_path / "began 1").exists():
-                time.sleep(0.01)
+            wait_until((tmp_path / "began 1").exists, "another worker has begun")
             raise ValueError("no")
         time.sleep(1.0)
         return {"error": np.zeros(len(examples))}
@@ -346,33 +340,26 @@ def test_a_failure_loses_nothing_that_other_workers_are_busy_with(tmp_path: Path
 
 
 def test_a_worker_of_a_dask_cluster_dies(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
-    import logging
-
     def slow(config: dict[str, Any], examples: Any) -> dict[str, Any]:
         time.sleep(0.03)
         (tmp_path / f"{config['i']} {os.getpid()} {time.time_ns()}").touch()
         return {"error": np.array(examples) < config["i"] / 60, "pid": np.full(len(examples), os.getpid())}
 
-    cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
-    )
-    with cluster, distributed.Client(cluster) as client:
+    with dask_cluster() as client:
         victim = next(iter(client.run(os.getpid).values()))
 
         def kill() -> None:
-            while len(list(tmp_path.glob("* *"))) < 15:
-                time.sleep(0.01)
+            wait_until(lambda: len(list(tmp_path.glob("* *"))) >= 15, "fifteen settings are evaluated")
             os.kill(victim, signal.SIGKILL)
 
-        killer = threading.Thread(target=kill)
+        killer = threading.Thread(target=kill, daemon=True)
         killer.start()
         with joblib.parallel_config(backend="dask"):
             configs = [{"i": i} for i in range(60)]
             table = evaluate(
                 slow, list(np.linspace(0, 1, 30)), configs, store=tmp_path / "run.zarr", bounds={"pid": (0, 1e9)}
             )
-        killer.join()
+        killer.join(70)
     assert table.n_configs == len(LossStore(tmp_path / "run.zarr")) == 60
     assert table.losses("error").mean(axis=1) == pytest.approx(
         [np.mean(np.linspace(0, 1, 30) < i / 60) for i in range(60)]

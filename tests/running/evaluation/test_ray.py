@@ -12,9 +12,10 @@ import pytest
 import riskfront as rf
 from riskfront._data.stores.loss_store import LossStore
 from riskfront._support.cluster import cluster_size
+from tests.support.clusters import ray_cluster
 
 pytest.importorskip("zarr", reason="stores need zarr 3, which needs Python 3.11")
-ray = pytest.importorskip("ray")
+pytest.importorskip("ray")
 
 PROBLEM = rf.Problem([rf.Limit("error", at_most=0.2)], minimize="cost")
 EXAMPLES = np.random.default_rng(0).random(1_000)
@@ -29,25 +30,8 @@ def losses(config: dict[str, Any], examples: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    from joblib.pool import PicklingPool
-    from ray.util.joblib import register_ray
-
-    os.environ["RAY_AUTH_MODE"] = "disabled"  # else a token is left in the home folder
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    here = os.pathsep.join([str(Path(__file__).parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
-    ray.init(
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="critical",
-        object_store_memory=200_000_000,
-        runtime_env={"env_vars": {"PYTHONPATH": here}},
-    )
-    register_ray()
-    bases = PicklingPool.__bases__
-    yield
-    PicklingPool.__bases__ = bases  # Ray's backend puts itself in the place of joblib's pools for good
-    ray.shutdown()
+    with ray_cluster(str(Path(__file__).parent)):
+        yield
 
 
 def test_settings_are_evaluated_on_the_workers_and_found_again(cluster: None, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Workers that cannot load what they are given, that die, or that have no room: one sentence, nothing lost."""
 
-import logging
 import os
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from riskfront._running.evaluation.broadcast import SentPayload
 from riskfront._running.evaluation.evaluate import evaluate
 from riskfront._running.evaluation.workers import Workers
 from riskfront.errors import EvaluationError, StoreError
+from tests.support.clusters import dask_cluster
 
 EXAMPLES = np.linspace(0, 1, 20)
 CONFIGS = [{"t": i} for i in range(6)]
@@ -139,11 +139,7 @@ def test_workers_find_modules_where_the_process_finds_them(request: pytest.Fixtu
 
 
 def test_so_do_the_workers_of_a_dask_cluster(request: pytest.FixtureRequest) -> None:
-    distributed = pytest.importorskip("distributed")
-    cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
-    )
-    with cluster, distributed.Client(cluster) as client:
+    with dask_cluster() as client:
         client.run(os.getpid)
         losses = request.getfixturevalue("helper")
         with joblib.parallel_config(backend="dask"):

@@ -8,6 +8,7 @@ import pytest
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError, SpentExamplesError
+from tests.support.clusters import dask_cluster
 
 M, N = 24, 700
 RISK = np.linspace(0.01, 0.4, M)
@@ -192,9 +193,6 @@ def test_a_price_needs_adaptive() -> None:
 
 
 def test_on_a_dask_cluster(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
-    import logging
-
     import joblib
 
     wrong = WRONG
@@ -204,10 +202,7 @@ def test_on_a_dask_cluster(tmp_path: Path) -> None:
 
     on_workers.fingerprint = "on workers"  # type: ignore[attr-defined]
     problem, options = rf.Problem("error <= 0.15", minimize="cost"), {"search": "grid", "progress": False}
-    cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
-    )
-    with cluster, distributed.Client(cluster), joblib.parallel_config(backend="dask"):
+    with dask_cluster(), joblib.parallel_config(backend="dask"):
         found = rf.tune(
             on_workers, np.arange(N), SPACE, problem, adaptive=True, again=True, store=tmp_path / "run", **options
         )

@@ -161,7 +161,7 @@ class Workers:
         while (left := deadline - time.monotonic()) > 0:
             try:
                 self._backend.client.wait_for_workers(1, timeout=left)
-                if self._backend.client.run(abs, -1):
+                if self._backend.client.run(abs, -1, callback_timeout=left):
                     return
             except Exception:  # a worker that just died, in whichever way that shows
                 time.sleep(_PAUSE)
