@@ -20,7 +20,7 @@ def dask_cluster(workers: int = 2) -> Iterator[Any]:
         cluster = distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # or it wants a port that others want
             silence_logs=logging.CRITICAL,
             death_timeout=100,
         )
