@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -20,7 +21,7 @@ from riskfront._problems.spaces.space import Float, Space
 from riskfront._running.evaluation.evaluate import evaluate
 from riskfront.errors import EvaluationError, InvalidInputError, StoreError
 from tests.support.clusters import dask_cluster
-from tests.support.processes import Process, finished, started, wait_until
+from tests.support.processes import Process, started, wait_until
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = [{"t": i / 10, "kind": kind} for i in range(6) for kind in ("a", "b")]
@@ -310,7 +311,9 @@ evaluate(losses, range(100), configs[:5], store={str(tmp_path / "run.zarr")!r})
 resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
 evaluate(losses, range(100), configs, store={str(tmp_path / "run.zarr")!r})
 """
-    done = finished([sys.executable, "-c", limited])
+    done = subprocess.run(
+        [sys.executable, "-c", limited], capture_output=True, text=True, timeout=120
+    )  # files are limited
     last = done.stderr.strip().splitlines()[-1]
     assert "StoreError: cannot write to the store" in last
     assert "File too large. What was evaluated before is in the store" in last
