@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import riskfront as rf
+from riskfront._calibration.certificates.uses_of_test_set import ASKED
 from riskfront.errors import SpentExamplesError, StoreError
 
 SPACE = rf.Space(k=rf.Int(0, 400))
@@ -222,3 +223,24 @@ def test_other_stores_and_seeds_are_other_looks_at_the_same_examples(tmp_path: P
     assert len(third.earlier_looks) == 2
     assert third.delta_of_all_looks == pytest.approx(0.3)
     assert run(31, tmp_path / "one", 4).to_dict() == first.to_dict()
+
+
+@pytest.mark.parametrize(
+    "form", [lambda x: x[::-1], lambda x: x.astype(np.float32), list], ids=["order", "precision", "list"]
+)
+def test_a_record_knows_examples_in_another_form(form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without what this process remembers: to another process, a list of the same numbers was a new data set."""
+    examples, space = np.random.default_rng(0).random(400), rf.Space(k=rf.Int(0, 20))
+
+    def losses(config: dict[str, Any], given: Any) -> dict[str, Any]:
+        return {"error": np.asarray(given) < config["k"] / 400, "cost": np.full(len(given), 1 - config["k"] / 20)}
+
+    def asked(given: Any, **more: Any) -> rf.Certificate:
+        monkeypatch.setattr(ASKED, "_uses", [])
+        return rf.tune(losses, given, space, PROBLEM, search="grid", looks=tmp_path, **more)
+
+    assert asked(examples).earlier_looks == ()
+    assert asked(examples).earlier_looks == (), "the same question gives its answer"
+    with pytest.raises(SpentExamplesError, match="used for 1 other question"):
+        asked(form(examples))
+    assert len(asked(form(examples), again=True).earlier_looks) == 1

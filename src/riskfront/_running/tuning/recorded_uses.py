@@ -5,6 +5,8 @@ go on with it, is no new use.
 
     uses/<examples>/0000.json, 0001.json, ...    one use each, in the order in which they were reserved
 
+Examples in another order, precision or container share a folder where their content is rich enough to be known by it.
+
 The number of a use is reserved by creating its file, which only one process can do. Whoever finds the number taken reads
 what the other asked, and decides again.
 """
@@ -30,7 +32,7 @@ from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
 from riskfront._support.object_digest import fingerprint_code, fingerprint_data, joined
 from riskfront.errors import InvalidInputError, SpentExamplesError, StoreError
 
-_FOLDER = "uses"
+_FOLDER, _ANY_ORDER = "uses", "in any order"
 _NUMBER = re.compile(r"(\d{4,})\.json")
 _TRIES = 1000
 _WAITS, _PAUSE = 20, 0.05  # for a use that is being written
@@ -38,8 +40,8 @@ _WAITS, _PAUSE = 20, 0.05  # for a use that is being written
 
 def searched_before(storage: Storage, examples: Mapping[str, str], call: str) -> list[Config] | None:
     """The settings that the same call found when it was made before, so that to repeat it is to repeat its question."""
-    found = (use["searched"] for use in _recorded(storage, _folder(examples)) if use["call"] == call)
-    return next(found, None)
+    uses = _recorded(storage, _folder(examples))
+    return next((use["searched"] for use in uses if (use["call"], use["examples"]) == (call, dict(examples))), None)
 
 
 def record_use(
@@ -56,7 +58,8 @@ def record_use(
 
     Args:
         storage: where uses are recorded.
-        examples: digests of what the examples contain; other examples have a record of their own.
+        examples: digests of what the examples contain; other examples have a record of their own. In another order they are
+            split in another way, so the question is another one.
         new: the question that is asked now.
         call: a digest of the call that asks, and ``searched`` the settings it found.
         again: ask although the examples were used before; the deltas of all uses add up.
@@ -77,8 +80,10 @@ def record_use(
     }
     folder = _folder(examples)
     for _ in range(_TRIES):
-        used = [UseOfTestSet(**use["look"]) for use in _recorded(storage, folder)]
-        position = next((i for i, use in enumerate(used) if use.question == new.question), None)
+        uses = _recorded(storage, folder)
+        used = [UseOfTestSet(**use["look"]) for use in uses]
+        mine = (new.question, dict(examples))
+        position = next((i for i, use in enumerate(uses) if (used[i].question, use["examples"]) == mine), None)
         if position is not None:
             return tuple(used[:position])
         _refuse(storage.url, new, used, again=again)
@@ -113,7 +118,8 @@ def recorded_before(
 
 
 def _folder(examples: Mapping[str, str]) -> str:
-    content = hashlib.sha256(json.dumps(dict(examples), sort_keys=True).encode()).hexdigest()
+    known_by = {_ANY_ORDER: examples[_ANY_ORDER]} if _ANY_ORDER in examples else dict(examples)
+    content = hashlib.sha256(json.dumps(known_by, sort_keys=True).encode()).hexdigest()
     return f"{_FOLDER}/{content[:32]}"
 
 
@@ -194,7 +200,10 @@ class UsedExamples:
     def identity(self) -> Mapping[str, str]:
         """By which a record that outlives this process knows them."""
         try:
-            return {"examples": fingerprint_data(self._examples)}
+            exact = fingerprint_data(self._examples)
+            return (
+                {"examples": exact} if self._order_free is None else {"examples": exact, _ANY_ORDER: self._order_free}
+            )
         except InvalidInputError:
             known = next((i for i, seen in enumerate(_unreadable) if seen is self._examples), len(_unreadable))
             if known == len(_unreadable):
@@ -213,8 +222,12 @@ class UsedExamples:
     @property
     def digests(self) -> DataDigests:
         """By which this process knows them in another order, precision or container too."""
+        return DataDigests(self.key, () if self._order_free is None else (self._order_free,))
+
+    @cached_property
+    def _order_free(self) -> str | None:
         found = None if _are_positions(self._examples) else ExampleFingerprints.of(self._examples)
-        return DataDigests(self.key, () if found is None or found.order_free is None else (found.order_free,))
+        return None if found is None else found.order_free
 
     @cached_property
     def code(self) -> str:
