@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import joblib
 import numpy as np
 import pandas as pd
 
@@ -170,6 +169,8 @@ def _pass_over(sample: Sample, term: Term, weights: Array, rows: IntArray | None
             with ProgressBar(f"adding up '{term.loss}'", sample.n_configs) as bar:
                 return sums_here(sample, term, weights, rows, bar)
         return sums_here(sample, term, weights, rows)
+    import joblib
+
     step = rows_per_block(weights, sample.counts(term))
     blocks = [sample.needed_for(term, part) for part in shares(sample.n_configs, step, workers)]
     found = joblib.Parallel(n_jobs=workers)(joblib.delayed(sums_here)(block, term, weights) for block in blocks)

@@ -59,7 +59,7 @@ def _named_groups(table: LossTable, name: str) -> Array:
     """(examples, 16): a digest of the name of the group of each."""
     groups = table.group(name)
     levels = [hashlib.blake2b(repr(level).encode(), digest_size=16).digest() for level in groups.levels]
-    return np.frombuffer(b"".join(levels), dtype=np.uint8).reshape(-1, 16)[groups.codes]
+    return np.frombuffer(b"".join(levels), dtype=np.complex128)[groups.codes].view(np.uint8).reshape(-1, 16)
 
 
 def salt_of(table: LossTable) -> bytes:
@@ -80,7 +80,7 @@ def _salt(table: LossTable) -> bytes:
             kind = "u1" if values.dtype == np.bool_ else "<f8"
             found.extend(_digest(name.encode(), np.ascontiguousarray(row, dtype=kind)) for row in values)
     for name in sorted(table.group_names):
-        found.append(hashlib.sha256(name.encode() + _named_groups(table, name).tobytes()).digest())
+        found.append(_digest(name.encode(), _named_groups(table, name)))
     return hashlib.sha256(b"".join(sorted(found))).digest()
 
 
@@ -148,8 +148,9 @@ def refuse_repeats(table: LossTable) -> None:
             "others, in a way that independent draws do not explain. Leave the copies out; or, where rows of one prompt or "
             "patient belong together, name what they share: clusters=."
         )
-    columns = (values for name in table.loss_names for values in table.sequences(Term(name), rows)[0])
-    copies = n_continuous_copies(fingerprints, columns)
+    numbers = [name for name in table.loss_names if not table.is_binary(name)]
+    columns = (values for name in numbers for values in table.sequences(Term(name), rows)[0])
+    copies = n_continuous_copies(fingerprints, columns) if numbers else 0
     if copies:
         raise InvalidInputError(
             f"a guarantee needs every example once; of these {table.n_examples:,} examples {copies:,} have the same losses as "

@@ -220,11 +220,11 @@ class Sample:
     def weights(self, term: Term) -> Array:
         """(stored examples, groups): how often each stored example counts in each group."""
         counts = self.counted(term)
-        weights = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))[:, None]  # a byte for most
+        weights = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))  # a byte for most
         if term.per is None:
-            return weights
+            return weights[:, None]
         groups = self.groups[known(term.per, self.groups, "group")]
-        return weights * (groups.codes[:, None] == np.arange(len(groups.levels)))
+        return (weights * (groups.codes == np.arange(len(groups.levels))[:, None])).T  # each group side by side
 
     def many_groups(self, term: Term) -> Groups | None:
         """The groups of a term, if they are too many for an array of examples x groups; else None."""
@@ -253,9 +253,10 @@ class Sample:
     def narrowed(self, term: Term, weights: Array) -> tuple[Sample, Array]:
         """What must be summed with these weights, (stored examples, sums): computed losses leave out what has no weight."""
         needed, gaps = self._needed(term, self.losses), self._needed(term, self.missing)
+        if not all(isinstance(column, Computed) for column in (*needed.values(), *gaps.values())):
+            return self, weights
         used = np.flatnonzero(weights.any(axis=1))
-        computed = all(isinstance(column, Computed) for column in (*needed.values(), *gaps.values()))
-        if len(used) == len(weights) or not computed:
+        if len(used) == len(weights):
             return self, weights
         groups = {name: Groups(of.levels, of.codes[used]) for name, of in self._needed_groups(term).items()}
         losses, missing = (

@@ -103,7 +103,7 @@ def weighted_sums(
         return _counts(values, condition, weights, rows)
     kind = _precision(weights, binary)
     used = _used(weights)
-    factors = weights.astype(kind) if used is None else weights[used].astype(kind)
+    factors = (weights if used is None else weights[used]).astype(kind, order="C")
     total = np.empty((len(rows), weights.shape[1]), dtype=np.int64 if binary else np.float64)
     n = np.empty(total.shape, dtype=np.int64) if condition else weights.sum(axis=0, dtype=np.int64)[None, :]
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import Any
-
-import joblib
 
 _CLUSTERS = ("DaskDistributedBackend", "RayBackend")
 _TASKS = 4  # for each worker, so that a slow one holds up little
@@ -21,6 +20,8 @@ def jobs(n_jobs: int | None = None) -> int | None:
 
     Left to itself, joblib takes all of Dask, but runs in this process when it is set to Ray.
     """
+    import joblib
+
     backend, configured = joblib.parallel.get_active_backend()
     if n_jobs is None and configured is None and is_cluster(backend):
         return -1
@@ -43,6 +44,10 @@ def never_in_this_process(backend: Any) -> Iterator[None]:
 
 def cluster_size() -> int:
     """How many tasks the cluster runs at a time; 0 when joblib is not set to one."""
+    if "joblib" not in sys.modules:
+        return 0  # whoever sets it to a cluster has loaded it
+    import joblib
+
     return int(joblib.effective_n_jobs(jobs())) if is_cluster(joblib.parallel.get_active_backend()[0]) else 0
 
 

@@ -29,6 +29,7 @@ _WORD = re.compile(r"\w{1,8}")  # long words, and texts without spaces, in piece
 _TOLD_APART = 0.95  # share of different contents that a random part of each must tell apart
 _BITS = 64  # that are looked at, but at least a quarter and at most half of all
 _DIGITS = 2.0**52
+_BLOCK = 1 << 14
 
 
 def n_copies(fingerprints: Array, columns: Sequence[Array] = ()) -> int:
@@ -133,11 +134,19 @@ def are_rich(columns: Sequence[Array]) -> bool:
 
 
 def mixed(found: Array, values: Any) -> Array:
-    """Numbers of 64 bits with one more value in each: the finaliser of SplitMix64."""
-    z = (found ^ values) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))
+    """(n,): numbers of 64 bits with one more value in each: the finaliser of SplitMix64."""
+    whole = np.atleast_1d(found ^ values)
+    for start in range(
+        0, len(whole), _BLOCK
+    ):  # in place and in the cache: fresh memory takes most of the time otherwise
+        z = whole[start : start + _BLOCK]
+        z += np.uint64(0x9E3779B97F4A7C15)
+        z ^= z >> np.uint64(30)
+        z *= np.uint64(0xBF58476D1CE4E5B9)
+        z ^= z >> np.uint64(27)
+        z *= np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    return whole
 
 
 def _some(columns: Sequence[Array]) -> list[Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from riskfront.errors import InvalidInputError
 
 
 def gather(
-    records: Iterable[Record],
+    records: list[Record],
     score: str | None = None,
     variant: str | None = None,
     where: Sequence[Filter] = (),
@@ -31,7 +31,7 @@ def gather(
     """Runs of all records.
 
     Args:
-        records: of one tool, of any number of files.
+        records: of one tool, of any number of files; the list is emptied, so that their memory is free for what comes after.
         score: the metric that becomes "score"; "task=metric, task=metric" for several tasks with metrics of their own.
             Without it, the only metric there is.
         variant: the filter to take where a tool looked at answers in several ways.
@@ -41,6 +41,7 @@ def gather(
     """
     left_out: Counter[str] = Counter()
     kept = _one_variant(_where(_answers(records, left_out), where, left_out), variant, left_out)
+    records.clear()
     if not kept:
         raise InvalidInputError("logs must hold at least one answer; none was found.")
     kept = _told_apart(kept)
@@ -51,6 +52,7 @@ def gather(
     frame = _frame(kept, codes, of_example, metric_of)
     _refuse_twice(frame, kept, examples, settings)
     _refuse_other_questions(frame, kept, examples)
+    del kept
     frame.loc[frame["_failed"], "score"] = _worst(frame, worst)
     return _runs(averaged(frame), settings, examples, left_out)
 
@@ -94,10 +96,9 @@ def _examples(records: list[Record]) -> tuple[pd.DataFrame, IntArray]:
     return pd.DataFrame({**columns, **{name: about[name] for name in about if name not in columns}}), codes
 
 
-def _answers(records: Iterable[Record], left_out: Counter[str]) -> list[Record]:
-    found = list(records)
-    left_out.update(record.left_out for record in found if record.left_out is not None)
-    return [record for record in found if record.left_out is None]
+def _answers(records: Sequence[Record], left_out: Counter[str]) -> list[Record]:
+    left_out.update(record.left_out for record in records if record.left_out is not None)
+    return [record for record in records if record.left_out is None]
 
 
 def _where(records: list[Record], where: Sequence[Filter], left_out: Counter[str]) -> list[Record]:

@@ -204,7 +204,7 @@ def read_files(importer: Importer, files: Sequence[Path], skip_broken: bool) -> 
     """What all files hold, and for each that is left out why, with the number of answers that could be read of it."""
     kept: list[Record] = []
     skipped: dict[str, int] = {}
-    seen: dict[tuple[str, str], tuple[str, Mapping[str, Any]]] = {}
+    seen: dict[tuple[str, str], Record] = {}
     for file in files:
         try:
             found = _of_log(file, importer, seen)
@@ -227,9 +227,9 @@ def read_files(importer: Importer, files: Sequence[Path], skip_broken: bool) -> 
     return kept, skipped
 
 
-def _of_log(file: Path, importer: Importer, seen: dict[tuple[str, str], tuple[str, Mapping[str, Any]]]) -> list[Record]:
-    """What one file holds. What is ``seen`` of an example is kept once: all models are asked the same long prompts. So are
-    scores, of which most metrics have few."""
+def _of_log(file: Path, importer: Importer, seen: dict[tuple[str, str], Record]) -> list[Record]:
+    """What one file holds. What is ``seen`` of an example is kept once: all models are asked the same long prompts, in the
+    same order. So are scores, of which most metrics have few."""
     found, log, written = list[Record](), str(file), _written(file)
     scores: dict[Any, Mapping[str, float | Unusable]] = {}
     for record in importer.records(file):
@@ -237,9 +237,14 @@ def _of_log(file: Path, importer: Importer, seen: dict[tuple[str, str], tuple[st
         values = tuple(record.scores.items())
         if len(scores) < _FEW_SCORES or values in scores:
             record.scores = scores.setdefault(values, record.scores)
-        record.example, known = seen.setdefault((record.task, record.example), (record.example, record.about))
-        if known == record.about:
-            record.about = known
+        first = seen.setdefault((record.task, record.example), record)
+        record.example = first.example
+        if first.about == record.about:
+            record.about = first.about
+        if type(first.repeat) is type(record.repeat) and first.repeat == record.repeat:
+            record.repeat = first.repeat
+        if first.where == record.where:
+            record.where = first.where
         found.append(record)
     return found
 

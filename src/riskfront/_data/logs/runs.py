@@ -44,6 +44,7 @@ OUTCOMES = (
     "answer_agreement",
     "response_chars",
 )
+_ROWS = 1 << 17  # that are written at a time
 #: why answers are left out
 FILTERED = "left out by a filter (where)"
 
@@ -177,16 +178,26 @@ class Runs:
         """Write to a Parquet file, which ``read_runs``, ``calibrate`` and ``cascade`` read."""
         if Path(path).suffix.lower() not in (".parquet", ".pq"):
             raise InvalidInputError(f"runs are written as Parquet; '{path}' must end in .parquet.")
-        table = pa.Table.from_pandas(self.frame(), preserve_index=False)
         about = {
             "settings": list(self.settings.columns),
             "about": list(self.examples.columns),
             "left_out": dict(self.left_out),
             "call_prices": dict(self.call_prices),
         }
-        table = table.replace_schema_metadata({**(table.schema.metadata or {}), KEY: json.dumps(about)})
+        settings, examples = (pa.Table.from_pandas(of, preserve_index=False) for of in (self.settings, self.examples))
+        fields = [*settings.schema, *examples.schema, *(pa.field(name, pa.float64()) for name in self.values)]
+        schema = pa.schema(fields, {KEY: json.dumps(about)})
+        step = max(1, _ROWS // max(1, self.n_examples))
         with written_whole(path) as temporary:
-            pq.write_table(table, temporary, compression="zstd")
+            with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+                for start in range(0, len(self), step):  # some runs at a time: every row has its prompt
+                    values = {name: array[start : start + step] for name, array in self.values.items()}
+                    run, example = np.nonzero(~np.all([np.isnan(array) for array in values.values()], axis=0))
+                    columns = settings.take(pa.array(start + run)).columns + examples.take(pa.array(example)).columns
+                    columns += [
+                        pa.array(array[run, example], pa.float64(), from_pandas=True) for array in values.values()
+                    ]
+                    writer.write_table(pa.Table.from_arrays(columns, schema=schema))
             seal(temporary)
 
 
