@@ -72,6 +72,15 @@ def test_why_nothing_is_certified_is_said_at_the_level_that_a_value_has_for_sure
         assert (1 - alpha) ** perfect <= failure["tested_at"] < (1 - alpha) ** (perfect - 1)
 
 
+def test_every_combination_without_a_setting_has_a_reason(table: rf.LossTable) -> None:
+    values = {"error": np.linspace(0.0005, 0.008, 25), "error per g": np.linspace(0.001, 0.3, 12)}
+    found = rf.frontier(table, BOTH, values, simultaneous=True)
+    nothing = [place for place, count in enumerate(found.counts) if count == 0]
+    assert len(nothing) > 200
+    assert sorted(map(int, found.failures)) == nothing
+    assert all(failure["examples_if_perfect"] for failure in found.failures.values())
+
+
 def test_saved_and_loaded_it_gives_the_same_certificates(found: rf.Frontier, tmp_path) -> None:
     found.save(tmp_path / "f.json")
     loaded = rf.Frontier.load(tmp_path / "f.json")

@@ -1,6 +1,8 @@
 """riskfront decide and choose."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +74,31 @@ def test_bad_choices(table: str) -> None:
         assert done.returncode == 2
         assert words in done.stderr, done.stderr
     assert riskfront("choose", "nowhere.json", "--limit", "error <= 0.1").returncode == 2
+
+
+def test_a_limit_against_a_reference_is_chosen_as_it_was_asked_for(table: str) -> None:
+    asked = ["--limit", "error drop <= 0.1..0.3/3", "--reference", "k=0", "--minimize", "cost"]
+    assert riskfront("decide", table, *asked, "--out", "f.json").returncode == 0
+    for text in ("error drop <= 0.2", "error drop from k=0 <= 20 %", "error drop from k=0=0.2"):
+        done = riskfront("choose", "f.json", "--limit", text, "--out", "c.json")
+        assert done.returncode == 0, done.stderr
+        assert rf.Certificate.load("c.json").problem.limits[0].at_most == 0.2
+
+
+def test_a_page_without_a_saved_frontier_copies_a_command_that_makes_both(
+    table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ["decide", table, "--limit", "error <= 0.1..0.3/3", "--minimize", "cost", "--page", "d.html"]
+    monkeypatch.setattr("sys.argv", ["riskfront", *asked])
+    riskfront(*asked)
+    assert not Path("frontier.json").exists()
+    data = json.loads(re.search(r'id="data">(.+?)</script>', Path("d.html").read_text(encoding="utf-8"))[1])
+    first, second = data["choose"].split(" && ")
+    assert riskfront(*shlex.split(first)[1:]).returncode == 0
+    done = riskfront(*shlex.split(second)[1:], "--limit", "error <= 0.2", "--out", "c.json")
+    assert done.returncode == 0, done.stderr
+    assert "Tested by pareto-testing; " in " ".join(done.stdout.split())
+    assert riskfront("verify", "c.json", table).returncode == 0
 
 
 @pytest.mark.parametrize("text", ["error <= 10..30 % / 3", "error <= 10 %..30 % / 3"])

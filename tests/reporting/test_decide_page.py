@@ -183,6 +183,37 @@ def test_several_objectives_are_a_front_to_pick_from(chrome: Browser, tmp_path: 
     assert chrome.errors() == []
 
 
+def test_it_begins_in_the_middle_of_what_is_certified(chrome: Browser, page: Path, found: rf.Frontier) -> None:
+    chrome.open(page)
+    assert chrome.text("#badge").startswith("✓")
+    assert [chrome.text(f"#value-{which}") for which in (0, 1)] == ["10 %", "20 %"]
+
+
+def test_groups_that_are_not_covered_are_named(chrome: Browser, page: Path, found: rf.Frontier) -> None:
+    chrome.open(page)
+    assert chrome.text("#covered") == "No other label is covered."
+    assert found.choose({"error": 0.1, "error per label": 0.2}).verdict().endswith(chrome.text("#covered"))
+    _move(chrome, 0, 0)
+    assert chrome.js("return document.getElementById('covered').hidden")
+
+
+def test_a_shell_runs_nothing_that_stands_in_a_name(chrome: Browser, tmp_path: Path) -> None:
+    import subprocess
+
+    name = 'it\'s $(touch run) `touch run` "error" \\'
+    error = np.random.default_rng(0).random((2, 600)) < 0.01
+    table = rf.LossTable([{"k": 0}, {"k": 1}], {name: error, "cost": [[2.0] * 600, [1.0] * 600]})
+    problem = rf.Problem([rf.Limit(name, at_most=0.1)], minimize=["cost"])
+    hostile = rf.frontier(table, problem, {name: [0.05, 0.1]}, simultaneous=True)
+    rf.write_decide_page(hostile, tmp_path / "d.html")
+    chrome.open(tmp_path / "d.html")
+    _move(chrome, 0, 1)
+    command = chrome.text("#command").replace("riskfront", "printf '%s\\n'", 1)
+    said = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert f"{name} <= 0.1" in said.splitlines()
+    assert not (tmp_path / "run").exists()
+
+
 def test_hostile_names_are_shown_as_text(chrome: Browser, tmp_path: Path) -> None:
     hostile = _frontier(["cost"], names=(HOSTILE, "mode"))
     rf.write_decide_page(hostile, tmp_path / "hostile.html")
@@ -215,3 +246,20 @@ def test_in_a_notebook_it_is_the_same_page(found: rf.Frontier) -> None:
     assert cell.startswith("<iframe srcdoc=")
     assert "sandbox=" in cell
     assert "Move the limits" in cell
+
+
+def test_in_a_notebook_it_copies_python(chrome: Browser, tmp_path: Path) -> None:
+    """No file was saved there, and the cell has no address of its own."""
+    frontier = _frontier(["cost", "latency"])
+    text = decide_html(frontier, python=True)
+    assert "Copy a link" not in text
+    (tmp_path / "cell.html").write_text(text, encoding="utf-8")
+    chrome.open(tmp_path / "cell.html")
+    _move(chrome, 0, 3)
+    _move(chrome, 1, 2)
+    for place in range(2):
+        chrome.js("document.querySelectorAll('#options input')[arguments[0]].click()", place)
+        made: dict[str, rf.Certificate] = {}
+        exec(chrome.text("#command"), {"frontier": frontier}, made)
+        configs = frontier.choose({"error": 0.15, "error per label": 0.3}).configs
+        assert made["certificate"].config == configs[place]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,6 @@ from riskfront.methods import Method
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.methods._plan import parameters
 
-_EXPLAINED = 200  # combinations without a certified setting that are explained one by one
-
 
 def make_frontier(
     table: LossTable, grid: ValueGrid, method: Method, seed: int, split_by: str | None = None
@@ -45,14 +43,14 @@ def make_frontier(
 def _described(found: Together, table: LossTable, method: Method, seed: int, split_by: str) -> Frontier:
     grid, problem, test = found.grid, found.grid.problem, found.test
     columns = setting_columns(table, problem, (COMBINATION, "n_certified"))
-    counts, failures, best = list[int](), dict[str, Any](), list[_Best]()
+    counts, failures, best, reasons = list[int](), dict[str, Any](), list[_Best](), _Reasons(found)
     for combination, places in enumerate(grid.combinations()):
         decision = found.decision(places)[2]
         counts.append(len(decision.rows))
         if len(decision.rows):
             best.append(_Best(combination, tuple(places), _only_chosen(decision)))
-        elif len(failures) < _EXPLAINED:
-            failures[str(combination)] = _why_nothing(found, places)
+        else:
+            failures[str(combination)] = reasons.of(places)
     rows = sorted({int(row) for one in best for row in one.decision.rows})
     test.check(np.array(rows, dtype=np.int64))
     return Frontier(
@@ -196,17 +194,35 @@ def _of_value(
     return frame
 
 
-def _why_nothing(found: Together, places: Sequence[int]) -> dict[str, Any]:
-    """What stood in the way at the setting that came nearest: which limit, and how many examples it would take."""
-    at = found.value_rows(places)
-    missing = ~found.certified[at]
-    nearest = np.flatnonzero(missing.sum(axis=0) == missing.sum(axis=0).min())
-    means = [found.tests[row].margin(nearest) for row in at]
-    setting = int(nearest[np.argmin(np.max(means, axis=0))])
-    row = at[int(np.argmax(missing[:, setting]))]
-    level = float(found.sure_levels[row])
-    seen = found.tests[row] if found.stopped_at[row] >= 0 else (found.holm_tests or found.tests)[row]
-    if found.stopped_at[row] >= 0 and seen.p_values(np.array([setting]), np.array([level])).max() <= level:
-        setting = int(found.stopped_at[row])  # the other stood behind it and was not tested
-    explained = explain(seen, np.array([setting]), level)
-    return {key: json.loads(json.dumps(value, default=str)) for key, value in explained.items()}
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reasons:
+    """Why nothing is certified at combinations of values: many have the same reason, which is found once."""
+
+    found: Together
+    margins: dict[int, FloatArray] = field(default_factory=dict)
+    explained: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
+
+    def of(self, places: Sequence[int]) -> dict[str, Any]:
+        """What stood in the way at the setting that came nearest: which limit, and how many examples it would take."""
+        at = self.found.value_rows(places)
+        missing = ~self.found.certified[at]
+        nearest = np.flatnonzero(missing.sum(axis=0) == missing.sum(axis=0).min())
+        means = [self._margin(row)[nearest] for row in at]
+        setting = int(nearest[np.argmin(np.max(means, axis=0))])
+        key = at[int(np.argmax(missing[:, setting]))], setting
+        if key not in self.explained:
+            self.explained[key] = self._explain(*key)
+        return self.explained[key]
+
+    def _margin(self, row: int) -> FloatArray:
+        if row not in self.margins:
+            self.margins[row] = self.found.tests[row].margin()
+        return self.margins[row]
+
+    def _explain(self, row: int, setting: int) -> dict[str, Any]:
+        found, level = self.found, float(self.found.sure_levels[row])
+        seen = found.tests[row] if found.stopped_at[row] >= 0 else (found.holm_tests or found.tests)[row]
+        if found.stopped_at[row] >= 0 and seen.p_values(np.array([setting]), np.array([level])).max() <= level:
+            setting = int(found.stopped_at[row])  # the other stood behind it and was not tested
+        explained = explain(seen, np.array([setting]), level)
+        return {key: json.loads(json.dumps(value, default=str)) for key, value in explained.items()}

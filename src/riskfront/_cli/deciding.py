@@ -71,7 +71,7 @@ def write_frontier(frontier: rf.Frontier, out: Path | None, page: Path | None) -
     if out is not None:
         frontier.save(out)
     if page is not None:
-        file = str(out) if out is not None else "frontier.json"
+        file = None if out is None else str(out)
         rf.write_decide_page(frontier, page, file=file, command=shlex.join(["riskfront", *sys.argv[1:]]))
 
 
@@ -142,8 +142,8 @@ def _named_value(frontier: rf.Frontier, text: str) -> tuple[str, float]:
         own = "<=" if limits[plain["name"]].at_least is None else ">="
         if plain["sign"] in ("=", own):
             return plain["name"], float(plain["value"])
-    parsed = rf.Limit.parse(text)
     for name, limit in limits.items():
+        parsed = rf.Limit.parse(text, reference=limit.drop_from)
         same_side = (limit.at_least is None) is (parsed.at_least is None)
         if same_side and with_value(limit, parsed.value).name == parsed.name:
             return name, parsed.value

@@ -12,7 +12,7 @@ import numpy as np
 
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.uses_of_test_set import delta_of_all
-from riskfront._calibration.certificates.verdict import confidence, in_words
+from riskfront._calibration.certificates.verdict import confidence, in_words, not_covered
 from riskfront._calibration.frontier_plan import with_value
 from riskfront._calibration.frontier_result import COMBINATION, Frontier
 from riskfront._problems.limits import Limit
@@ -27,7 +27,7 @@ _HEIGHT = 900  # of the cell in a notebook, in pixels
 
 
 def write_decide_page(
-    frontier: Frontier, path: str | os.PathLike[str], *, file: str = "frontier.json", command: str | None = None
+    frontier: Frontier, path: str | os.PathLike[str], *, file: str | None = "frontier.json", command: str | None = None
 ) -> None:
     """Write a page on which people choose the limits: it opens from a file, offline, and asks nobody for anything.
 
@@ -35,7 +35,7 @@ def write_decide_page(
         frontier: the result of ``riskfront.frontier`` with values by the names of limits.
         path: the HTML file to write.
         file: the saved frontier, for the command that the page copies; or the folder of an accelerated classifier, which takes
-            the certificate in.
+            the certificate in. None: the frontier is not saved, and the command makes it again first.
         command: the command that makes the frontier again.
 
     Examples:
@@ -51,8 +51,13 @@ def write_decide_page(
     write_text(path, decide_html(frontier, file=file, command=command))
 
 
-def decide_html(frontier: Frontier, *, file: str = "frontier.json", command: str | None = None) -> str:
-    """The page as text."""
+def decide_html(
+    frontier: Frontier, *, file: str | None = "frontier.json", command: str | None = None, python: bool = False
+) -> str:
+    """The page as text. ``python``: it copies Python, of a frontier that is at hand, instead of a command."""
+    before = ""
+    if file is None:
+        file, before = "frontier.json", "" if command is None else f"{command} --out frontier.json && "
     first = _any_certificate(frontier)
     limits = [_limit(frontier, one.index, one.values) for one in frontier.grid.varying]
     data = {
@@ -64,7 +69,9 @@ def decide_html(frontier: Frontier, *, file: str = "frontier.json", command: str
         ],
         "measures": [sentences.limit_name(limit) for limit in frontier.problem.limits],
         **_combinations(frontier),
-        "file": shlex.quote(file),
+        "covered": " ".join(not_covered(frontier.problem, frontier.groups)),
+        "python": python,
+        "choose": f"{before}riskfront choose {shlex.quote(file)}",
         "into": " --out certificate.json" if file.endswith(".json") else "",
         "confidence": confidence(delta_of_all(frontier.problem.delta, frontier.earlier_looks)),
         "guaranteed": frontier.guaranteed,
@@ -87,6 +94,7 @@ def decide_html(frontier: Frontier, *, file: str = "frontier.json", command: str
             assumptions=sentences.assumptions(first),
             looks=sentences.earlier_looks(first),
             command=command,
+            python=python,
             data=_json(data),
         )
     )
@@ -94,7 +102,7 @@ def decide_html(frontier: Frontier, *, file: str = "frontier.json", command: str
 
 def in_notebook(frontier: Frontier) -> str:
     """The page as an output cell of a notebook."""
-    page = html.escape(decide_html(frontier), quote=True)
+    page = html.escape(decide_html(frontier, python=True), quote=True)
     return (
         f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="Choose the limits" '
         f'style="width:100%;height:{_HEIGHT}px;border:0"></iframe>'
@@ -146,11 +154,15 @@ def _combinations(frontier: Frontier) -> dict[str, Any]:
     counts = [len(one.values) for one in frontier.grid.varying]
     # the frontier counts from the loosest, the sliders from the tightest: reversing every axis reverses the flat order
     order = range(int(np.prod(counts)) - 1, -1, -1)
+    why = [_why(frontier.failures.get(str(place))) for place in order]
+    reasons = list(dict.fromkeys(why))
+    place_of = {reason: place for place, reason in enumerate(reasons)}
     return {
         "settings": shown,
         "chosen": [chosen.get(place, []) for place in order],
         "counts": [int(frontier.counts[place]) for place in order],
-        "why": [_why(frontier.failures.get(str(place))) for place in order],
+        "reasons": reasons,
+        "why": [place_of[reason] for reason in why],
     }
 
 

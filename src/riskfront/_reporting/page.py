@@ -238,7 +238,8 @@ def python_command(certificate: Certificate) -> str:
     elif certificate.frontier is not None:
         values, chosen_values = dict(certificate.frontier["values"]), dict(certificate.frontier["chosen"])
         call = f"frontier(table, problem, {values!r}, method={chosen!r}, seed={certificate.seed}, simultaneous=True)"
-        used, call = [*used, "frontier"], f"{call}.choose({chosen_values!r})"
+        choice = f", {certificate.choice!r}" if certificate.choice else ""
+        used, call = [*used, "frontier"], f"{call}.choose({chosen_values!r}{choice})"
     else:
         more = "" if certificate.unlabelled is None else ", unlabelled=unlabelled"
         call = f"calibrate(table, problem, method={chosen!r}, seed={certificate.seed}{more})"

@@ -139,8 +139,11 @@ def show_certificate(console: Console, certificate: Certificate) -> None:
     done = f"tested settings certified by {certificate.method}"
     if not certificate.guaranteed:
         done = f"settings within the limits as measured, picked from by {certificate.method} (no guarantee)"
+    counted = f"{count:,} of {tested:,} {done}"
+    if certificate.frontier is not None and certificate.guaranteed:  # it holds the chosen settings alone
+        counted = f"Tested by {certificate.method}"
     console.print(
-        f"\n{count:,} of {tested:,} {done}; {certificate.n_opt:,} planning examples, {certificate.n_test:,} testing examples"
+        f"\n{counted}; {certificate.n_opt:,} planning examples, {certificate.n_test:,} testing examples"
         f"{'' if certificate.seed is None else f' (seed {certificate.seed})'}.",
         style="dim",
         markup=False,

@@ -216,6 +216,8 @@ class Certificate:
         best = f", best {self.config}" if self else ""
         if not self.guaranteed:
             return f"Certificate(NO GUARANTEE, {self.method}: {count} of {len(self.path)} settings picked from{best})"
+        if self.frontier is not None:  # the path holds the chosen settings alone
+            return f"Certificate({self.method}, {'chosen from a frontier' if self else 'nothing certified'}{best})"
         return f"Certificate({self.method}: {count} of {len(self.path)} tested settings certified{best})"
 
     def _repr_html_(self) -> str:

@@ -26,7 +26,7 @@ def certified_sentences(
     examples together."""
     counted = f", counting {uses_in_words(uses)} of the same testing examples" if uses > 1 else ""
     limits = _limits(problem, loss_bounds, groups)
-    return [f"With {confidence(delta)} confidence{counted}, {limits}.", *_not_covered(problem, groups)]
+    return [f"With {confidence(delta)} confidence{counted}, {limits}.", *not_covered(problem, groups)]
 
 
 def no_confidence(uses: int, problem: Problem, loss_bounds: Mapping[str, Sequence[float]], groups: Groups) -> list[str]:
@@ -47,7 +47,7 @@ def picked_sentences(
     return [f"NO GUARANTEE: the method {method} only picked a setting that looks as if {limits}."]
 
 
-def _not_covered(problem: Problem, groups: Groups) -> list[str]:
+def not_covered(problem: Problem, groups: Groups) -> list[str]:
     """One sentence when a limit speaks of groups: those it does not name may be anything."""
     named = dict.fromkeys(limit.per or limit.gap_per for limit in problem.limits)
     names = [name for name in named if name is not None]

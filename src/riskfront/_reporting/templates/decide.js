@@ -13,6 +13,7 @@
   const percent = value => `${Number((100 * value).toPrecision(Math.abs(value) >= 0.1 ? 2 : 1))} %`;
   const flat = at => at.reduce((sum, place, which) => sum * sizes[which] + place, 0);
   const chosen = at => data.chosen[flat(at)];
+  const why = at => data.reasons[data.why[flat(at)]];
   const moved = (which, place) => state.at.map((old, index) => (index === which ? place : old));
   const join = parts => (parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts[parts.length - 1]}`);
   const make = (tag, attributes, text) => {
@@ -100,7 +101,7 @@
       const count = chosen(moved(which, place)).length;
       cell.classList.toggle("none", count === 0);
       cell.classList.toggle("here", place === state.at[which]);
-      cell.title = limit.shown[place] + (count ? "" : `: nothing is certified. ${data.why[flat(moved(which, place))]}`);
+      cell.title = limit.shown[place] + (count ? "" : `: nothing is certified. ${why(moved(which, place))}`);
     });
     $(`next-${which}`).textContent = bound(wordsOfStep(which).join(" "));
   });
@@ -117,14 +118,16 @@
     $("buys").textContent = held
       ? capital(data.objectives.map((goal, place) => `${goal.label} ${number(front[state.pick][1 + place])}`).join(", ")) +
         `; ${data.counts[flat(state.at)] === 1 ? "one setting is" : `${data.counts[flat(state.at)].toLocaleString("en-US")} settings are`} certified here.`
-      : data.why[flat(state.at)];
+      : why(state.at);
+    $("covered").hidden = !held || !data.covered;
+    $("covered").textContent = data.covered;
   };
 
   const showSetting = front => {
     const held = front.length > 0;
     $("found").hidden = !held;
     $("why").hidden = held;
-    $("why").textContent = held ? "" : data.why[flat(state.at)] || "Nothing is certified here: move a limit to a looser value.";
+    $("why").textContent = held ? "" : why(state.at) || "Nothing is certified here: move a limit to a looser value.";
     document.querySelectorAll("[data-copy=setting], [data-copy=command]").forEach(button => { button.disabled = !held; });
     if (!held) return;
     const one = front[state.pick], setting = data.settings[one[0]];
@@ -143,8 +146,10 @@
     $("measured").replaceChildren(...lines);
   };
 
+  // names may hold what a shell would run
+  const quoted = text => (/["$`\\!]/.test(text) ? `'${text.replace(/'/g, "'\\''")}'` : `"${text}"`);
+
   const command = () => {
-    const limits = data.limits.map((limit, which) => ` --limit "${limit.name} ${limit.sign} ${limit.values[state.at[which]]}"`);
     const front = chosen(state.at), goals = data.objectives;
     let choice = "";
     if (goals.length > 1 && state.pick > 0 && front.length) {
@@ -152,9 +157,15 @@
       const best = goals.find((goal, place) => others.every(one => (goal.maximize ? here[1 + place] > one[1 + place] : here[1 + place] < one[1 + place])));
       // no other setting of the front is as good in every objective
       const asGood = goals.map((goal, place) => (here[1 + place] === null ? "" : `${goal.name} ${goal.maximize ? ">=" : "<="} ${here[1 + place]}`));
-      choice = ` --choose "${best ? best.name : asGood.filter(Boolean).join(", ")}"`;
+      choice = best ? best.name : asGood.filter(Boolean).join(", ");
     }
-    return `riskfront choose ${data.file}${limits.join("")}${choice}${data.into}`;
+    const values = data.limits.map((limit, which) => limit.values[state.at[which]]);
+    if (data.python) {
+      const at = data.limits.map((limit, which) => `${JSON.stringify(limit.name)}: ${values[which]}`).join(", ");
+      return `certificate = frontier.choose({${at}}${choice ? `, ${JSON.stringify(choice)}` : ""})`;
+    }
+    const limits = data.limits.map((limit, which) => ` --limit ${quoted(`${limit.name} ${limit.sign} ${values[which]}`)}`);
+    return `${data.choose}${limits.join("")}${choice ? ` --choose ${quoted(choice)}` : ""}${data.into}`;
   };
 
   const hash = () => `#${data.limits.map((limit, which) => `${encodeURIComponent(limit.name)}=${limit.values[state.at[which]]}`).join("&")}${state.pick ? `&pick=${state.pick + 1}` : ""}`;
@@ -227,7 +238,7 @@
     const which = Number(box.dataset.curve), limit = data.limits[which], goal = data.objectives[state.objective];
     const points = limit.values.map((value, place) => {
       const y = objectiveAt(moved(which, place));
-      return { x: value, y, here: place === state.at[which], title: `${limit.name} ${limit.side} ${limit.shown[place]}: ${y === null ? "nothing certified" : `${goal.label} ${number(y)}`}`, go: () => set(which, place) };
+      return { x: value, y, here: place === state.at[which], title: `${limit.name} ${limit.side} ${limit.shown[place]}: ${y === null ? `nothing certified. ${why(moved(which, place))}` : `${goal.label} ${number(y)}`}`, go: () => set(which, place) };
     });
     points.sort((a, b) => (limit.sign === "<=" ? a.x - b.x : b.x - a.x));
     plot(box, points, {
@@ -298,10 +309,15 @@
   let width = 0;
   window.addEventListener("resize", () => { if (window.innerWidth !== width) { width = window.innerWidth; showCurves(); showFront(chosen(state.at)); } });
   // begin where something is certified, in the middle of what is
-  const held = data.chosen.map((front, place) => (front.length ? place : -1)).filter(place => place >= 0);
+  const places = flatPlace => {
+    let rest = flatPlace;
+    return [...sizes].reverse().map(size => { const place = rest % size; rest = Math.floor(rest / size); return place; }).reverse();
+  };
+  const held = data.chosen.map((front, place) => (front.length ? places(place) : null)).filter(Boolean);
   if (held.length) {
-    let rest = held[Math.floor(held.length / 2)];
-    for (let which = sizes.length - 1; which >= 0; which -= 1) { state.at[which] = rest % sizes[which]; rest = Math.floor(rest / sizes[which]); }
+    const middle = sizes.map((size, which) => held.reduce((sum, at) => sum + at[which], 0) / held.length);
+    const away = held.map(at => at.reduce((sum, place, which) => sum + ((place - middle[which]) / sizes[which]) ** 2, 0));
+    state.at = held[away.indexOf(Math.min(...away))];
   }
   readHash();
   show();
