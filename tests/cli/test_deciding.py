@@ -140,3 +140,44 @@ def test_cascades_have_a_page_with_rules_in_words(tmp_path, monkeypatch) -> None
     made = rf.Cascade(runs, confidence="sure", thresholds=[0.2, 0.4, 0.6])
     policy = made.policy(rf.Certificate.load("c.json"))
     assert rf.Certificate.load("c.json").config["models"] == " > ".join(policy.models)
+    asked = ["choose", "o", "--limit", "score drop <= 0.2"]
+    done = riskfront(*asked)
+    assert (done.returncode, "--runs must be given" in done.stderr) == (2, True)
+    data = json.loads(re.search(r'id="data">(.+?)</script>', Path("o/decide.html").read_text(encoding="utf-8"))[1])
+    done = riskfront(*shlex.split(data["choose"])[1:], *asked[2:])
+    assert done.returncode == 0, done.stderr
+    saved = rf.Policy.load("o/policy.json")
+    assert (saved.models, saved.thresholds, saved.shares) == (policy.models, policy.thresholds, policy.shares)
+    assert any(note.startswith("Ask small; if its ") for note in saved.certificate.notes)
+    assert riskfront("verify", "o/certificate.json", "runs.parquet").returncode == 0
+    pd.DataFrame(rows).assign(score=1.0).to_parquet("others.parquet")
+    done = riskfront(*asked, "--runs", "others.parquet")
+    assert (done.returncode, "its outcomes are others" in done.stderr) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_choice_among_several_settings_of_a_cascade_verifies(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    easy = np.random.default_rng(0).random(500)
+    right = {"small": easy > 0.4, "large": np.random.default_rng(1).random(500) > 0.05}
+    rows = [
+        {
+            "model": name,
+            "example": k,
+            "score": float(right[name][k]),
+            "cost": cost,
+            "latency": 1 / cost,
+            "sure": easy[k],
+        }
+        for name, cost in (("small", 1), ("large", 10))
+        for k in range(500)
+    ]
+    pd.DataFrame(rows).to_parquet("runs.parquet")
+    common = ["--confidence", "sure", "--thresholds", "0.2,0.4,0.6", "--reference", "large"]
+    goals = ["--minimize", "cost", "--minimize", "latency", "--limit", "score drop <= 0.1..0.3/3"]
+    assert riskfront("cascade", "runs.parquet", *common, *goals, "--out", "o").returncode == 0
+    asked = ["choose", "o/frontier.json", "--limit", "score drop <= 0.3", "--out", "c.json"]
+    first = json.loads(riskfront(*asked, "--json").stdout)
+    done = riskfront(*asked, "--choose", "latency", "--json")
+    assert json.loads(done.stdout)["config"] != first["config"]
+    assert riskfront("verify", "c.json", "runs.parquet").returncode == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,7 +17,7 @@ import riskfront as rf
 from riskfront._cascades import words
 from riskfront._cascades.gain import price_column
 from riskfront._cascades.policy import few_explored, slim
-from riskfront._cli.deciding import ranges, show_frontier, write_frontier
+from riskfront._cli.deciding import ranges, show_frontier
 from riskfront._cli.options import (
     Json,
     Latest,
@@ -35,6 +37,7 @@ from riskfront._cli.options import (
 )
 from riskfront._data.identity.fingerprints import Repeats
 from riskfront._data.logs.prices import read_prices
+from riskfront._reporting.decide_page import decide_html
 from riskfront._reporting.page import Section, report_html
 from riskfront._reporting.terminal import make_console, show_grid
 from riskfront._support.files import write_text
@@ -187,23 +190,36 @@ def cascade(
     usual = made.method if varied or others is not None else made.method_for(problem)
     chosen = usual if method == ParetoTesting.name else make_method(method)
     if varied:
-        return _decide(made, table, problem, values, chosen, seed, offered, out, as_json)
+        return _decide(made, table, problem, values, chosen, seed, offered, (runs, out), as_json)
     certificate = _explained(made, slim(rf.calibrate(table, problem, method=chosen, seed=seed, unlabelled=others)))
     certificate = replace(certificate, source={"cascade": asdict(offered)})
-    written: list[Path] = []
-    if out is not None:
-        certificate.save(out / "certificate.json")
-        write_text(out / "report.html", report_html(certificate, sections=_learnt(made)))
-        written += [out / "certificate.json", out / "report.html"]
-        if certificate and certificate.guaranteed:
-            policy = replace(made.policy(certificate), certificate=certificate)
-            policy.save(out / "policy.json")
-            written.append(out / "policy.json")
+    written = [] if out is None else _write(made, certificate, out)
     if as_json:
         print(json.dumps(_summary(made, certificate), allow_nan=False))
     else:
         show(certificate, False, written)
     return 0 if certificate and certificate.guaranteed else 1
+
+
+def _write(made: rf.Cascade, certificate: rf.Certificate, folder: Path) -> list[Path]:
+    """The certificate, its report and, if something is certified, the policy."""
+    written = [folder / "certificate.json", folder / "report.html"]
+    certificate.save(written[0])
+    write_text(written[1], report_html(certificate, sections=_learnt(made)))
+    if certificate and certificate.guaranteed:
+        written.append(folder / "policy.json")
+        made.policy(certificate).save(written[2])
+    return written
+
+
+def take_in(chosen: rf.Certificate, folder: Path, path: str) -> tuple[rf.Certificate, list[Path]]:
+    """What was chosen from a frontier, with its policy, as ``cascade`` writes them; and the files."""
+    offered = CascadeOptions(**(chosen.source or {})["cascade"])
+    made = offered.make(path, chosen.seed or 0)
+    if not offered.table(made, chosen.problem).has_fingerprint(chosen.data_sha256):
+        raise InvalidInputError(f"'{path}' must hold the runs that the frontier was made of; its outcomes are others.")
+    certificate = _explained(made, chosen)
+    return certificate, _write(made, certificate, folder)
 
 
 def _decide(
@@ -214,7 +230,7 @@ def _decide(
     method: Method,
     seed: int,
     offered: CascadeOptions,
-    out: Path | None,
+    files: tuple[str, Path | None],
     as_json: bool,
 ) -> int:
     """Limits that are ranges: a page to decide on, with every rule in words, instead of one policy."""
@@ -225,9 +241,12 @@ def _decide(
         rules=words.rules_in_words(made, found),
         explored=few_explored(found.explored),
     )
+    runs, out = files
     written = [] if out is None else [out / "frontier.json", out / "decide.html"]
     if written:
-        write_frontier(found, *written)
+        found.save(written[0])
+        command, again = shlex.join(["riskfront", *sys.argv[1:]]), f" --runs {shlex.quote(runs)}"
+        write_text(written[1], decide_html(found, file=str(out), command=command, options=again))
     if as_json:
         print(json.dumps(found.to_dict(), allow_nan=False))
     else:
@@ -244,7 +263,9 @@ def recompute(claimed: rf.Certificate, path: str, unlabelled: str = "") -> rf.Ce
     if claimed.frontier is not None:
         values = claimed.frontier["values"]
         found = rf.frontier(table, claimed.problem, values, method=method, seed=claimed.seed or 0, simultaneous=True)
-        return slim(found.choose(claimed.frontier["chosen"]))
+        again = slim(found.choose(claimed.frontier["chosen"], claimed.choice))
+        explained = _explained(made, again)  # as it was taken into a folder
+        return explained if set(explained.notes) <= set(claimed.notes) else again
     others = offered.unlabelled(made, unlabelled, claimed.problem)
     seed = claimed.seed or 0
     return _explained(made, slim(rf.calibrate(table, claimed.problem, method=method, seed=seed, unlabelled=others)))

@@ -91,7 +91,11 @@ def show_frontier(frontier: rf.Frontier, written: list[Path]) -> None:
 
 def choose(
     frontier: Annotated[
-        Path, typer.Argument(help="A frontier, as JSON, from riskfront decide; or a folder of accelerate --decide.")
+        Path,
+        typer.Argument(
+            help="A frontier, as JSON, from riskfront decide; or the folder of accelerate --decide or of a cascade, which "
+            "takes the certificate in."
+        ),
     ],
     limit: Annotated[
         list[str],
@@ -100,6 +104,7 @@ def choose(
     out: Out = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     choose: ChooseOption = "",
+    runs: Annotated[str, typer.Option("--runs", help="The runs of a cascade: its policy goes into the folder.")] = "",
     as_json: Json = False,
 ) -> int:
     """Take the certificate of one combination of limits from a frontier. It costs nothing: all hold together."""
@@ -107,7 +112,19 @@ def choose(
     found = rf.Frontier.load(frontier / "frontier.json" if frontier.is_dir() else frontier)
     values = chosen_values(found, limit)
     certificate = found.choose(values, choose)
-    if frontier.is_dir():  # of an accelerated classifier, which takes its certificate in
+    written = [path for path in (out, report) if path is not None]
+    of_cascade = "cascade" in (found.source or {})
+    if bool(runs) is not (of_cascade and frontier.is_dir()):
+        raise InvalidInputError(
+            "--runs must be given for the folder of a cascade, and for nothing else: riskfront choose FOLDER --runs RUNS. "
+            f"'{frontier}' is {'the folder of a cascade' if not runs else 'another frontier'}."
+        )
+    if of_cascade and frontier.is_dir():
+        from riskfront._cli.cascades import take_in
+
+        certificate, policy = take_in(certificate, frontier, runs)
+        written += policy
+    elif frontier.is_dir():  # of an accelerated classifier, which takes its certificate in
         from riskfront.transformers import choose_limits
         from riskfront.transformers._gain import Gain
 
@@ -115,12 +132,12 @@ def choose(
         if (gain := Gain.load(frontier)) is not None and not as_json:
             words = gain.sentence(certificate.problem, certificate.delta_of_all_looks)
             make_console().print(words, markup=False, style="bold")
+        written.insert(0, frontier)
     if out is not None:
         certificate.save(out)
     if report is not None:
         rf.write_report(certificate, report, command=shlex.join(["riskfront", *sys.argv[1:]]))
-    taken_in = frontier if frontier.is_dir() else None
-    show(certificate, as_json, written=[path for path in (taken_in, out, report) if path is not None])
+    show(certificate, as_json, written=written)
     return 0 if certificate and certificate.guaranteed else 1
 
 

@@ -52,9 +52,19 @@ def write_decide_page(
 
 
 def decide_html(
-    frontier: Frontier, *, file: str | None = "frontier.json", command: str | None = None, python: bool = False
+    frontier: Frontier,
+    *,
+    file: str | None = "frontier.json",
+    command: str | None = None,
+    options: str = "",
+    python: bool = False,
 ) -> str:
-    """The page as text. ``python``: it copies Python, of a frontier that is at hand, instead of a command."""
+    """The page as text.
+
+    Args:
+        options: more options of ``riskfront choose``.
+        python: it copies Python, for a frontier that is at hand, instead of a command.
+    """
     before = ""
     if file is None:
         file, before = "frontier.json", "" if command is None else f"{command} --out frontier.json && "
@@ -71,7 +81,7 @@ def decide_html(
         **_combinations(frontier),
         "covered": " ".join(not_covered(frontier.problem, frontier.groups)),
         "python": python,
-        "choose": f"{before}riskfront choose {shlex.quote(file)}",
+        "choose": f"{before}riskfront choose {shlex.quote(file)}{options}",
         "into": " --out certificate.json" if file.endswith(".json") else "",
         "confidence": confidence(delta_of_all(frontier.problem.delta, frontier.earlier_looks)),
         "guaranteed": frontier.guaranteed,
