@@ -164,6 +164,46 @@ def test_a_frontier_takes_them_too() -> None:
         assert (found["n_certified"] > 0).all()
 
 
+@pytest.mark.slow
+def test_a_frontier_to_choose_from_takes_them_too(tmp_path: Path) -> None:
+    labelled, others = tables(6)
+    problem = rf.Problem(["error <= 0.1 proxy judge", "error <= 0.2 per g proxy judge"], minimize="cost")
+    first, second = problem.limit_names
+    values = {first: [0.05, 0.1, 0.15], second: [0.1, 0.2]}
+    found = rf.frontier(labelled, problem, values, simultaneous=True, unlabelled=others)
+    found.save(tmp_path / "f.json")
+    for at in (0.1, 0.15):
+        certificate = rf.Frontier.load(tmp_path / "f.json").choose({first: at, second: 0.2})
+        assert certificate
+        assert certificate.unlabelled is not None
+        assert certificate.unlabelled["sha256"] == others.fingerprint
+        assert [one["limit"] for one in certificate.unlabelled["limits"]] == list(map(str, certificate.problem.limits))
+        assert all(0.2 < one["variance_left"] < 0.95 for one in certificate.unlabelled["limits"])
+        assert rf.verify(certificate, labelled, unlabelled=others) == []
+        assert rf.verify(certificate, labelled, unlabelled=tables(7)[1]) != []
+        assert "unlabelled=unlabelled).choose" in python_command(certificate)
+    rf.write_decide_page(found, tmp_path / "d.html")
+    assert "7,200 unlabelled examples helped to test" in (tmp_path / "d.html").read_text(encoding="utf-8")
+    with pytest.raises(rf.InvalidInputError, match="names a proxy, which needs unlabelled examples"):
+        rf.frontier(labelled, problem, values, simultaneous=True)
+
+
+def test_other_unlabelled_examples_are_another_question() -> None:
+    """Whoever asks the same labels with the help of one set of unlabelled examples after another has as many tries."""
+    labelled, others = tables(8)
+    grid = {"error": [0.05, 0.1]}
+    asked: list[tuple[Any, list[float]]] = []
+    for unlabelled in (others, tables(9)[1], others):
+        frontier = rf.frontier(labelled, PROBLEM, grid, simultaneous=True, unlabelled=unlabelled)
+        asked.append((unlabelled, [rf.calibrate(labelled, PROBLEM, unlabelled=unlabelled).delta_of_all_looks]))
+        asked[-1][1].append(frontier.choose({"error": 0.1}).delta_of_all_looks)
+    assert [deltas for _, deltas in asked] == [
+        pytest.approx([0.2, 0.1]),
+        pytest.approx([0.4, 0.3]),
+        pytest.approx([0.2, 0.1]),
+    ]
+
+
 def test_new_examples_are_checked_by_their_labels() -> None:
     labelled, others = tables(7)
     found = rf.calibrate(labelled, PROBLEM, unlabelled=others)
@@ -258,6 +298,21 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert rf.verify(rf.Certificate.load(out), here, unlabelled=there) == []
     done = riskfront("frontier", here, "--unlabelled", there, *wanted, "--alphas", "0.05,0.1")
     assert (done.returncode, done.stderr) == (0, "")
+    asked = [
+        "--limit",
+        "error <= 0.05..0.1/2 proxy judge",
+        "--minimize",
+        "cost",
+        "--page",
+        page,
+        "--out",
+        tmp_path / "f.json",
+    ]
+    done = riskfront("decide", here, "--unlabelled", there, *asked)
+    assert (done.returncode, done.stderr) == (0, "")
+    riskfront("choose", tmp_path / "f.json", "--limit", "error <= 0.1", "--out", out)
+    done = riskfront("verify", out, here, "--unlabelled", there)
+    assert (done.returncode, done.stderr) == (0, "")
     done = riskfront("calibrate", here, *wanted)
     assert (done.returncode, "--unlabelled FILE" in done.stderr) == (2, True)
 
@@ -281,5 +336,10 @@ def _without_first(path: Path, column: str, out: Path) -> None:
 
 def test_unlabelled_examples_that_come_twice_are_refused() -> None:
     labelled, others = tables()
-    with pytest.raises(rf.InvalidInputError):
-        rf.calibrate(labelled, PROBLEM, unlabelled=others.subset(np.repeat(np.arange(others.n_examples), 2)))
+    twice = others.subset(np.repeat(np.arange(others.n_examples), 2))
+    with pytest.raises(rf.InvalidInputError, match="needs every example once"):
+        rf.calibrate(labelled, PROBLEM, unlabelled=twice)
+    with pytest.raises(rf.InvalidInputError, match="needs every example once"):
+        rf.frontier(labelled, PROBLEM, [0.1, 0.2], unlabelled=twice)
+    with pytest.raises(rf.InvalidInputError, match="needs every example once"):
+        rf.frontier(labelled, PROBLEM, {"error": [0.1, 0.2]}, simultaneous=True, unlabelled=twice)

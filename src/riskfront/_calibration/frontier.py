@@ -88,7 +88,7 @@ def frontier(
             A mapping needs it. The values share delta, and what keeps a tight limit keeps the looser ones: each value may be a
             little worse than by itself (``benchmarks/results/decide.md``). Not worth it for an alpha that is known beforehand.
             For methods that test in a sequence, and bonferroni; several limits at once for pareto-testing.
-        unlabelled: as for ``calibrate``; for a list of numbers.
+        unlabelled: as for ``calibrate``.
 
     Examples:
         >>> import numpy as np
@@ -112,18 +112,17 @@ def frontier(
                 "a mapping from limits to values needs simultaneous=True; got simultaneous=False. Add it, or give a list of "
                 "numbers for the first limit."
             )
-        if unlabelled is not None:
-            raise InvalidInputError("a mapping from limits to values takes no unlabelled examples. Leave them out.")
-        return _all_together(table, problem, alphas, method, seed, bounds, clusters)
+        return _all_together(table, problem, alphas, method, seed, bounds, clusters, unlabelled)
     table = as_table(table, problem, bounds, clusters)
     refuse_repeats(table)
-    if unlabelled is not None:
-        table, _ = with_unlabelled(table, problem, as_unlabelled(unlabelled, problem, table), seed)
+    if (others := _others(unlabelled, problem, table)) is not None:
+        table, _ = with_unlabelled(table, problem, others, seed)
     planner = resolve_defaults(make_method(method), table, table.n_examples)
     opt, test = table.split(planner.opt_fraction, seed=seed)
     stricter = [problem.at(alpha) for alpha in alphas]
     decided = (_together if simultaneous else _one_by_one)(planner, opt, test, stricter, seed)
-    _record(table, problem, stricter, planner, seed, together=simultaneous)
+    by = seed if others is None else [seed, others.fingerprint]
+    _record(table, problem, stricter, planner, by, together=simultaneous)
     count = "n_certified" if planner.guaranteed else "n_picked"
     rows = [_rows(alpha, *one, count) for alpha, one in zip(alphas, decided, strict=True)]
     frame = pd.concat(rows, ignore_index=True)
@@ -139,18 +138,29 @@ def _all_together(
     seed: int,
     bounds: Bounds | None,
     clusters: str | None,
+    unlabelled: Data | None,
 ) -> Frontier:
     notes = notes_of(data)
     table = as_table(data, problem, bounds, clusters)
     refuse_repeats(table)
-    grid = ValueGrid.of(problem, alphas)
-    check_fit(grid.at([0] * len(grid.varying)), table)
+    grid, others = ValueGrid.of(problem, alphas), _others(unlabelled, problem, table)
+    if others is None:  # with unlabelled examples, columns of theirs are added first
+        check_fit(grid.at([0] * len(grid.varying)), table)
     planner = resolve_defaults(make_method(method), table, table.n_examples)
-    found = make_frontier(table, grid, planner, seed)
+    found = make_frontier(table, grid, planner, seed, unlabelled=others)
     warn_of_missing(found.intake)
     use = UseOfTestSet.of_frontier(problem, found, found.values)
     earlier = ASKED.before(data_digests(table, problem, table.fingerprint), use)
     return replace(found, notes=(*notes, *found.notes), earlier_looks=tuple(earlier))
+
+
+def _others(unlabelled: Data | None, problem: Problem, table: LossTable) -> LossTable | None:
+    """The unlabelled examples, each once."""
+    if unlabelled is None:
+        return None
+    others = as_unlabelled(unlabelled, problem, table)
+    refuse_repeats(others)
+    return others
 
 
 def _together(planner: Method, opt: LossTable, test: LossTable, problems: Sequence[Problem], seed: int) -> _Decided:
@@ -177,13 +187,16 @@ def _one_by_one(planner: Method, opt: LossTable, test: LossTable, problems: Sequ
 
 
 def _record(
-    table: LossTable, problem: Problem, stricter: Sequence[Problem], planner: Method, seed: int, *, together: bool
+    table: LossTable, problem: Problem, stricter: Sequence[Problem], planner: Method, decided_by: Any, *, together: bool
 ) -> None:
     """The questions that a list of alphas puts to the testing examples; together they are one."""
     of_frontier = f"{len(stricter)} limits of a frontier"
-    asked: list[tuple[Problem, Any, str]] = [(one, seed, f"seed {seed}, one of {of_frontier}") for one in stricter]
+    seed = decided_by[0] if isinstance(decided_by, list) else decided_by
+    asked: list[tuple[Problem, Any, str]] = [
+        (one, decided_by, f"seed {seed}, one of {of_frontier}") for one in stricter
+    ]
     if together:
-        decides = [seed, [[limit.value for limit in one.limits] for one in stricter]]
+        decides = [decided_by, [[limit.value for limit in one.limits] for one in stricter]]
         asked = [(problem, decides, f"seed {seed}, {of_frontier} that hold together")]
     data = data_digests(table, problem, table.fingerprint)
     for one, by, said in asked:

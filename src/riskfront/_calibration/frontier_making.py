@@ -26,18 +26,28 @@ from riskfront._support.arrays import FloatArray, IntArray
 from riskfront._support.version import __version__
 from riskfront.methods import Method
 from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.methods._evidence.prediction_powered import what_proxies_brought, with_unlabelled
 from riskfront.methods._plan import parameters
 
 
 def make_frontier(
-    table: LossTable, grid: ValueGrid, method: Method, seed: int, split_by: str | None = None
+    table: LossTable,
+    grid: ValueGrid,
+    method: Method,
+    seed: int,
+    split_by: str | None = None,
+    unlabelled: LossTable | None = None,
 ) -> Frontier:
     """What ``frontier`` does, without a record of it; ``split_by`` is what a certificate says of its split."""
     split_by = shuffles(table) if split_by is None else split_by
     with SINGLE_THREADED:
-        opt, test = table.split(method.opt_fraction, seed=seed, split_by=split_by)
+        joined, source = table, dict[str, Any]()
+        if unlabelled is not None:
+            joined, source = with_unlabelled(table, grid.problem, unlabelled, seed)
+        opt, test = joined.split(method.opt_fraction, seed=seed, split_by=split_by)
         found = certify_together(method, opt, test, grid, seed)
-        return _described(found, table, method, seed, split_by)
+        made = _described(found, table, method, seed, split_by)
+        return made if unlabelled is None else replace(made, unlabelled={**source, **_brought(found)})
 
 
 def _described(found: Together, table: LossTable, method: Method, seed: int, split_by: str) -> Frontier:
@@ -79,6 +89,13 @@ def _described(found: Together, table: LossTable, method: Method, seed: int, spl
         notes=notes_on_clusters(test.clusters),
         intake=account(table, problem),
     )
+
+
+def _brought(found: Together) -> dict[str, Any]:
+    """What proxies brought at the best setting of the loosest values that have one."""
+    decisions = (found.decision(places)[2] for places in found.grid.combinations())
+    best = next((int(one.rows[one.chosen[0]]) for one in decisions if len(one.rows)), None)
+    return dict(what_proxies_brought(found.opt, np.zeros(0, dtype=np.int64), found.grid.problem, lambda: best) or {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

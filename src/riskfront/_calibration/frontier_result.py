@@ -47,6 +47,7 @@ class Frontier:
         counts: (combinations,) how many settings are certified; the last limit changes fastest.
         failures: combination -> why nothing was certified there, and how many examples it would take.
         rules: setting as JSON -> what it does, in words; for cascades and routers.
+        unlabelled: as in a Certificate, at the best setting of the loosest values that have one.
         n_opt, n_test, seed, data_sha256, explored, intake, ...: as in a Certificate.
 
     Examples:
@@ -88,6 +89,7 @@ class Frontier:
     earlier_looks: tuple[UseOfTestSet, ...] = ()
     intake: Intake = field(default_factory=lambda: Intake.whole(0))
     rules: Mapping[str, str] = field(default_factory=dict)
+    unlabelled: Mapping[str, Any] | None = None
 
     @property
     def grid(self) -> ValueGrid:
@@ -152,9 +154,18 @@ class Frontier:
             clusters=self.clusters,
             example_fingerprints=self.example_fingerprints if self.counts[combination] else {},
             intake=self.intake,
+            unlabelled=self._unlabelled_at(problem),
             frontier={"values": {name: list(values) for name, values in self.values.items()}, "chosen": named},
         )
         return choose_setting(certificate.after(self.earlier_looks), choice)
+
+    def _unlabelled_at(self, problem: Problem) -> dict[str, Any] | None:
+        """What a certificate says of unlabelled examples, its limits with their chosen values."""
+        if self.unlabelled is None:
+            return None
+        limits = [limit for limit in problem.limits if limit.proxy is not None]
+        named = zip(self.unlabelled["limits"], limits, strict=True)
+        return {**self.unlabelled, "limits": [{**found, "limit": str(limit)} for found, limit in named]}
 
     def guarantee(self) -> str:
         """What is guaranteed for everything on the frontier together, in one sentence."""
@@ -201,6 +212,7 @@ class Frontier:
             "source": None if self.source is None else dict(self.source),
             "earlier_looks": [use.to_dict() for use in self.earlier_looks],
             "intake": self.intake.to_dict(),
+            "unlabelled": None if self.unlabelled is None else dict(self.unlabelled),
         }
 
     @classmethod
@@ -225,6 +237,7 @@ class Frontier:
             source=data["source"],
             earlier_looks=tuple(UseOfTestSet(**use) for use in data["earlier_looks"]),
             intake=Intake(**data["intake"]),
+            unlabelled=data.get("unlabelled"),
         )
         found._check(str(data["guarantee"]))
         return found

@@ -275,6 +275,7 @@ class Cascade:
         binary: Sequence[str] = (),
         bounds: Mapping[str, tuple[float, float]] | None = None,
         seed: int = 0,
+        unlabelled: LossTable | None = None,
     ) -> Frontier:
         """Certify many values of the limits with one confidence, to choose among them after looking; each rule in words.
 
@@ -284,9 +285,13 @@ class Cascade:
             binary: see ``bounds``.
             bounds: as for ``table``.
             seed: of the split into planning and testing examples.
+            unlabelled: from ``unlabelled``, for limits with a proxy.
         """
-        table = self.table(binary=binary, bounds=bounds)
-        found = frontier(table, problem, alphas, method=self.method, seed=seed, simultaneous=True)
+        proxies = [limit.proxy for limit in problem.limits if limit.proxy is not None]
+        table = self.table(binary=binary, bounds=bounds, also=proxies)
+        found = frontier(
+            table, problem, alphas, method=self.method, seed=seed, simultaneous=True, unlabelled=unlabelled
+        )
         return replace(found, rules=rules_in_words(self, found))
 
     def _over(self, runs: Runs) -> Outcomes:

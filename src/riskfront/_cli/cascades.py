@@ -43,7 +43,7 @@ from riskfront._reporting.terminal import make_console, show_grid
 from riskfront._support.files import write_text
 from riskfront._support.values import known
 from riskfront.errors import InvalidInputError
-from riskfront.methods import Method, ParetoTesting, make_method
+from riskfront.methods import ParetoTesting, make_method
 
 #: columns that are a confidence wherever they are logged
 _CONFIDENCES = ("confidence", "judge", "logprob", "choice_logprob", "agreement", "answer_agreement")
@@ -190,7 +190,8 @@ def cascade(
     usual = made.method if varied or others is not None else made.method_for(problem)
     chosen = usual if method == ParetoTesting.name else make_method(method)
     if varied:
-        return _decide(made, table, problem, values, chosen, seed, offered, (runs, out), as_json)
+        found = rf.frontier(table, problem, values, method=chosen, seed=seed, simultaneous=True, unlabelled=others)
+        return _decided(made, found, offered, runs, out, as_json)
     certificate = _explained(made, slim(rf.calibrate(table, problem, method=chosen, seed=seed, unlabelled=others)))
     certificate = replace(certificate, source={"cascade": asdict(offered)})
     written = [] if out is None else _write(made, certificate, out)
@@ -222,26 +223,16 @@ def take_in(chosen: rf.Certificate, folder: Path, path: str) -> tuple[rf.Certifi
     return certificate, _write(made, certificate, folder)
 
 
-def _decide(
-    made: rf.Cascade,
-    table: rf.LossTable,
-    problem: rf.Problem,
-    values: dict[str, list[float]],
-    method: Method,
-    seed: int,
-    offered: CascadeOptions,
-    files: tuple[str, Path | None],
-    as_json: bool,
+def _decided(
+    made: rf.Cascade, found: rf.Frontier, offered: CascadeOptions, runs: str, out: Path | None, as_json: bool
 ) -> int:
     """Limits that are ranges: a page to decide on, with every rule in words, instead of one policy."""
-    found = rf.frontier(table, problem, values, method=method, seed=seed, simultaneous=True)
     found = replace(
         found,
         source={"cascade": asdict(offered)},
         rules=words.rules_in_words(made, found),
         explored=few_explored(found.explored),
     )
-    runs, out = files
     written = [] if out is None else [out / "frontier.json", out / "decide.html"]
     if written:
         found.save(written[0])
@@ -260,14 +251,15 @@ def recompute(claimed: rf.Certificate, path: str, unlabelled: str = "") -> rf.Ce
     made = offered.make(path, claimed.seed or 0)
     table = offered.table(made, claimed.problem)
     method = make_method(claimed.method, **claimed.parameters)
+    others, seed = offered.unlabelled(made, unlabelled, claimed.problem), claimed.seed or 0
     if claimed.frontier is not None:
         values = claimed.frontier["values"]
-        found = rf.frontier(table, claimed.problem, values, method=method, seed=claimed.seed or 0, simultaneous=True)
+        found = rf.frontier(
+            table, claimed.problem, values, method=method, seed=seed, simultaneous=True, unlabelled=others
+        )
         again = slim(found.choose(claimed.frontier["chosen"], claimed.choice))
         explained = _explained(made, again)  # as it was taken into a folder
         return explained if set(explained.notes) <= set(claimed.notes) else again
-    others = offered.unlabelled(made, unlabelled, claimed.problem)
-    seed = claimed.seed or 0
     return _explained(made, slim(rf.calibrate(table, claimed.problem, method=method, seed=seed, unlabelled=others)))
 
 

@@ -25,6 +25,7 @@ from riskfront._cli.options import (
     Seed,
     TableFile,
     TableOptions,
+    Unlabelled,
     grouped,
     must_be_writable,
     show,
@@ -48,15 +49,17 @@ def decide(
     by: MethodOptions,
     p_value: PValue = "auto",
     seed: Seed = 0,
+    unlabelled: Unlabelled = "",
     page: Annotated[Path | None, typer.Option(help="HTML page to write: sliders, and what each limit buys.")] = None,
     out: Annotated[Path | None, typer.Option(help="File to write the frontier to, for riskfront choose.")] = None,
     as_json: Json = False,
 ) -> int:
     """Certify whole ranges of limits with one confidence, and decide by looking: 'error <= 0.01..0.10'."""
-    must_be_writable(page, out, inputs=[table])
+    must_be_writable(page, out, inputs=[table, *([unlabelled] if unlabelled else [])])
     problem, values = ranges(wanted, p_value)
     losses = columns.read(table, problem, quiet=as_json)
-    frontier = rf.frontier(losses, problem, values, method=by.made(), seed=seed, simultaneous=True)
+    others = columns.read_unlabelled(unlabelled, problem, losses, quiet=as_json)
+    frontier = rf.frontier(losses, problem, values, method=by.made(), seed=seed, simultaneous=True, unlabelled=others)
     frontier = replace(frontier, source=asdict(columns), notes=(*notes_of(table), *frontier.notes))
     write_frontier(frontier, out, page)
     if as_json:

@@ -100,7 +100,7 @@ def decide_html(
             rows=_rows(frontier, limits),
             facts=_facts(frontier, first),
             intake=sentences.intake(first),
-            notes=list(frontier.notes),
+            notes=[*frontier.notes, *sentences.unlabelled_words(first)],
             assumptions=sentences.assumptions(first),
             looks=sentences.earlier_looks(first),
             command=command,

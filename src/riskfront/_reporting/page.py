@@ -237,7 +237,10 @@ def python_command(certificate: Certificate) -> str:
         used, call = [*used, "certify"], f"certify({chosen!r}.plan(opt, problem), test, problem)"
     elif certificate.frontier is not None:
         values, chosen_values = dict(certificate.frontier["values"]), dict(certificate.frontier["chosen"])
-        call = f"frontier(table, problem, {values!r}, method={chosen!r}, seed={certificate.seed}, simultaneous=True)"
+        more = "" if certificate.unlabelled is None else ", unlabelled=unlabelled"
+        call = (
+            f"frontier(table, problem, {values!r}, method={chosen!r}, seed={certificate.seed}, simultaneous=True{more})"
+        )
         choice = f", {certificate.choice!r}" if certificate.choice else ""
         used, call = [*used, "frontier"], f"{call}.choose({chosen_values!r}{choice})"
     else:

@@ -105,7 +105,7 @@ def _verified(certificate: Certificate, data: Data | tuple[LossTable, LossTable]
             return ["the unlabelled examples differ from those that the certificate was made with"]
         method = rebuild_method(certificate.method, certificate.parameters)
         if certificate.frontier is not None:
-            again = _chosen_again(certificate, table, method)
+            again = _chosen_again(certificate, table, method, others)
         else:
             again = split_and_test(table, certificate.problem, method, certificate.seed, certificate.split_by, others)
         # the same data by another kind of digest, perhaps
@@ -124,13 +124,14 @@ def _sequential_run(data: Data | tuple[LossTable, LossTable]) -> Sequential | No
     return None
 
 
-def _chosen_again(certificate: Certificate, table: LossTable, method: Method) -> Certificate:
+def _chosen_again(
+    certificate: Certificate, table: LossTable, method: Method, unlabelled: LossTable | None
+) -> Certificate:
     """Make the frontier again, and choose the same values from it."""
     claimed = certificate.frontier or {}
     grid = ValueGrid.of(certificate.problem, claimed["values"])
-    return make_frontier(table, grid, method, int(certificate.seed or 0), certificate.split_by).choose(
-        claimed["chosen"]
-    )
+    seed = int(certificate.seed or 0)
+    return make_frontier(table, grid, method, seed, certificate.split_by, unlabelled).choose(claimed["chosen"])
 
 
 def differences(again: Certificate, certificate: Certificate) -> list[str]:

@@ -52,6 +52,7 @@ class UseOfTestSet:
         if made.frontier is not None:
             return cls.of_frontier(made.problem, made, made.frontier["values"])
         by = made.seed if made.split_by == "contents" else [made.seed, made.split_by]
+        by = [by, helped] if (helped := _unlabelled(made)) else by
         return cls.of(made.problem, made.method, made.parameters, decided_by=by, said=f"seed {made.seed}")
 
     @classmethod
@@ -65,11 +66,16 @@ class UseOfTestSet:
         ]
         count = math.prod(len(listed) for listed in values.values())
         said = f"seed {made.seed}, {count:,} combinations of limits that hold together"
-        by = [made.seed, made.split_by, {name: list(listed) for name, listed in values.items()}]
+        by = [made.seed, made.split_by, {name: list(listed) for name, listed in values.items()}, *_unlabelled(made)]
         return cls.of(problem.with_limits(limits), made.method, made.parameters, by, said)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def _unlabelled(made: Any) -> list[str]:
+    """The digest of the unlabelled examples that helped: with others, the same labels are asked another question."""
+    return [digest] if (digest := (made.unlabelled or {}).get("sha256")) else []
 
 
 @dataclass(frozen=True, slots=True)
