@@ -94,6 +94,7 @@ def test_saved_and_loaded_it_gives_the_same_certificates(found: rf.Frontier, tmp
     [
         ({"counts": [1]}, "agree with itself"),
         ({"guarantee": "With 99.9 % confidence"}, "agree with itself"),
+        ({"method": "alpha-constrained"}, "agree with itself"),
         ({"schema": "x"}, "riskfront.frontier"),
         ({"schema_version": 9}, "schema version"),
         ({"path": {}}, "malformed"),

@@ -10,12 +10,14 @@ import numpy as np
 from riskfront._calibration import simultaneous
 from riskfront.statistics import _nested_sequences as nested_sequences
 from tests.mutants.mutant import Mutant, everywhere
+from tests.mutants.unlabelled import batch_means_forgotten
 
-PATHS, FALLBACK, CHOSEN, ACCELERATED = (
+PATHS, FALLBACK, CHOSEN, ACCELERATED, UNLABELLED = (
     "frontier: paths together",
     "frontier: fallback test together",
     "frontier: chosen after looking",
     "frontier: accelerated model",
+    "frontier: with unlabelled examples",
 )
 
 
@@ -108,6 +110,8 @@ def tight_alone_in_fallback() -> None:
 MUTANTS = [
     Mutant("frontier of an accelerated model: every sequence at delta", ACCELERATED, full_level_each),
     Mutant("frontier of an accelerated model: on after a failure", ACCELERATED, past_a_failure),
+    Mutant("frontier with unlabelled examples: on after a failure", UNLABELLED, past_a_failure),
+    Mutant("frontier with unlabelled examples: batch means forgotten", UNLABELLED, batch_means_forgotten),
     Mutant("frontier together: every sequence at delta", PATHS, full_level_each),
     Mutant("frontier together: on after a failure", PATHS, past_a_failure),
     Mutant("frontier together: tighter limits for free", PATHS, tighter_for_free),

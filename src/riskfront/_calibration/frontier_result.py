@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._calibration.certificates.certificate import NEVER_GUARANTEED, Certificate
 from riskfront._calibration.certificates.choice import choose as choose_setting
 from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet, delta_of_all, uses_in_words
 from riskfront._calibration.certificates.verdict import confidence
@@ -247,7 +247,8 @@ class Frontier:
         combinations = len(list(self.grid.combinations()))
         chosen = set(self.path[COMBINATION]) | set(self.measured[COMBINATION])
         held = {place for place, count in enumerate(self.counts) if count > 0}
-        if len(self.counts) != combinations or chosen != held or guarantee != self.guarantee():
+        agrees = chosen == held and guarantee == self.guarantee() and self.method not in NEVER_GUARANTEED
+        if len(self.counts) != combinations or not agrees:
             raise InvalidInputError("a frontier must agree with itself; this file was changed after it was made.")
 
     def save(self, path: str | os.PathLike[str]) -> None:
