@@ -85,9 +85,10 @@ def show_frontier(frontier: rf.Frontier, written: list[Path]) -> None:
     goals = [objective.name for objective in frontier.problem.objectives]
     limits = [f"limit on {name}" for name in frontier.values]
     shown = frontier.frame.iloc[::-1][[*limits, "n_certified", *frontier.setting_columns.values(), *goals]]
-    if len(shown) > _SHOWN:
-        shown = shown.iloc[:: math.ceil(len(shown) / _SHOWN)]
-    show_frame(console, "Best certified settings", shown.rename(columns={"n_certified": "certified settings"}))
+    title, step = "Best certified settings", math.ceil(len(shown) / _SHOWN)
+    if step > 1:
+        title += f" (every {step}. of {len(shown):,} combinations; the page and the file hold all)"
+    show_frame(console, title, shown.iloc[::step].rename(columns={"n_certified": "certified settings"}))
     for path in written:
         console.print(f"Wrote {path}", markup=False, style="dim")
 

@@ -103,6 +103,7 @@ def report_html(
         limits=shown,
         more_limits=more,
         what_holds=sentences.what_holds(certificate),
+        on_how_many=sentences.on_how_many(certificate),
         near_misses=sentences.near_misses(certificate),
         unlabelled=unlabelled_words(certificate),
         sections=sections,

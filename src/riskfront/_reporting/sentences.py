@@ -116,6 +116,21 @@ def _measured_on(certificate: Certificate) -> str:
     return "all examples" if _by_fallback_test(certificate) else "the testing examples"
 
 
+def _by_either_test(certificate: Certificate) -> bool:
+    """Whether each limit of the best setting may have been certified by another test, as on frontiers of several limits."""
+    several = certificate.frontier is not None and len(certificate.frontier["values"]) > 1
+    return several and bool(certificate.parameters.get("holm_share")) and not _by_fallback_test(certificate)
+
+
+def on_how_many(certificate: Certificate) -> str:
+    """The examples that the limits of the best setting were measured on."""
+    if _by_either_test(certificate):
+        return "On the examples that tested each"
+    if _by_fallback_test(certificate):
+        return f"On all {number(certificate.n_opt + certificate.n_test)} examples"
+    return f"On {number(certificate.n_test)} testing examples"
+
+
 def _about(n: int) -> str:
     """Digits of a number in the millions would say that it is known."""
     return f"About {number(n)}" if n <= _MANY else "More than a million"
@@ -164,6 +179,8 @@ def what_holds(certificate: Certificate) -> str:
         if _by_fallback_test(certificate)
         else ""
     )
+    if _by_either_test(certificate):
+        fallback = ", or on all examples where the fallback test certified a limit"
     return (
         f"Measured on {_measured_on(certificate)}{fallback}. A p-value bounds the probability of a result "
         "this good if the limit did not hold. What holds on new examples is the limit, not the measured value, for all "
@@ -243,7 +260,10 @@ def assumptions(certificate: Certificate) -> list[str]:
         "the runs would certify any setting that breaks a limit. All runs count, also those that certify nothing, so it is not "
         "a share of the certificates issued. It holds for all certified settings together, so choosing among them is free."
     )
-    said = [sure, *_ASSUMPTIONS, *_covered(certificate), *_bounded(certificate), *_of_targets(certificate)]
+    rests_on = _ASSUMPTIONS
+    if certificate.frontier is not None:
+        rests_on = tuple(text.replace("and limits, delta", "and the values of limits, delta") for text in _ASSUMPTIONS)
+    said = [sure, *rests_on, *_covered(certificate), *_bounded(certificate), *_of_targets(certificate)]
     return [*said, *unlabelled_assumptions(certificate)]
 
 
@@ -301,6 +321,9 @@ def _counted(certificate: Certificate) -> str:
     return f", and those of {n:,} earlier use{'s' if n > 1 else ''} of the testing examples" if n else ""
 
 
+_TOGETHER = " So at all values of the limits together, which share delta."
+
+
 def how_made(certificate: Certificate) -> dict[str, str]:
     """Facts on how the certificate was made, by name."""
     given = {name: value for name, value in certificate.parameters.items() if value is not None}
@@ -314,7 +337,9 @@ def how_made(certificate: Certificate) -> dict[str, str]:
     )
     return {
         "Method": certificate.method + (f" ({options})" if options else ""),
-        "In words": _method_words(certificate.method) + _fallback_test_in_words(certificate),
+        "In words": _method_words(certificate.method)
+        + (_TOGETHER if certificate.frontier is not None else "")
+        + _fallback_test_in_words(certificate),
         "Guarantee": "yes" if certificate.guaranteed else "NO",
         "Confidence": f"{100 * (1 - certificate.delta_of_all_looks):g} % (delta = {delta:g}{_counted(certificate)})"
         if certificate.guaranteed
