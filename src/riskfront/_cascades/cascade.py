@@ -16,10 +16,19 @@ from riskfront._calibration.frontier_result import Frontier
 from riskfront._cascades import confidence as confidences
 from riskfront._cascades.confidence import LearntConfidence
 from riskfront._cascades.gain import LearntGain, price_column
-from riskfront._cascades.outcomes import PAID, Outcomes, accounted, failed_calls
+from riskfront._cascades.outcomes import (
+    PAID,
+    Outcomes,
+    accounted,
+    failed_calls,
+    must_be_asked_as_often,
+    nobody_knows,
+    said_by_answers,
+    usual_times,
+)
 from riskfront._cascades.replay import contents, examples_digest, fingerprints, must_be_others, runs_that_count
 from riskfront._cascades.routes import LEVEL, Routes, all_routes, all_stages, described
-from riskfront._cascades.run_time import must_exist_when_run, names_of
+from riskfront._cascades.run_time import OF_A_CALLER, must_exist_when_run, names_of
 from riskfront._cascades.words import rules_in_words
 from riskfront._data.identity.fingerprints import Repeats
 from riskfront._data.logs.runs import Runs
@@ -120,6 +129,7 @@ class Cascade:
         self._compared = repeats == "independent"  # declared: equal losses say nothing then
         _say_what_is_missing(runs, score)
         self._all, self._logged = runs, list(dict.fromkeys([score, *paid, *named]))
+        self._times = usual_times(runs)
         self.stages = min(whole_number("stages", stages, 1), len(runs))
         self.score, self._paid = score, paid
         several = isinstance(confidence, LearntGain) or len(decides) > 1
@@ -148,7 +158,7 @@ class Cascade:
             self.confidence: str | LearntConfidence | LearntGain = gain
             self.thresholds = [np.array(gain.levels(start)) for start in gain.starts]
             self._stages, self._rules, self._configs = routes.stages, routes.rules, routes.configs
-            self._outcomes = Outcomes.by_gain(self.kind, self.runs, gain, routes)
+            self._outcomes = Outcomes.by_gain(self.kind, self.runs, gain, routes, self._times)
             return
         fitted = confidence.fit(learning, self.score) if isinstance(confidence, LearntConfidence) else confidence
         self.confidence = fitted
@@ -298,12 +308,13 @@ class Cascade:
         """The same settings over other runs of the same models, or over these with more columns."""
         decides = self.confidence
         if isinstance(decides, LearntGain):
-            return Outcomes.by_gain(self.kind, runs, decides, self._routes(decides, runs))
+            return Outcomes.by_gain(self.kind, runs, decides, self._routes(decides, runs), self._times)
         known = confidences.matrix(decides, runs)
-        return Outcomes.by_confidence(self.kind, runs, decides, known, self.thresholds, self._stages)
+        return Outcomes.by_confidence(self.kind, runs, decides, known, self.thresholds, self._stages, self._times)
 
     def _routes(self, gain: LearntGain, runs: Runs) -> Routes:
-        return all_routes(gain, runs, self.runs.names, failed_calls(runs))
+        unsaid = nobody_knows(self.kind, runs, gain, self._times)
+        return all_routes(gain, runs, self.runs.names, failed_calls(runs), unsaid)
 
     def unlabelled(
         self, runs: Runs, proxies: Sequence[str], *, bounds: Mapping[str, tuple[float, float]] | None = None
@@ -356,7 +367,7 @@ class Cascade:
             self._outcomes.shares(row),
             certificate,
             fingerprints(self._all, [self.runs.names[run] for run in order], self._logged),
-            self._samples(order[:1] if isinstance(decides, LearntGain) else order[:-1]),
+            self._samples(order[: 1 if isinstance(decides, LearntGain) else -1]) if len(order) > 1 else None,
         )
 
     def row_of(self, config: Mapping[str, object]) -> int:
@@ -374,12 +385,17 @@ class Cascade:
         return policy, self._outcomes.answers(self.row_of(certificate.configs[choice]))
 
     def _samples(self, order: Sequence[int]) -> int | None:
-        """How many answers of a model are compared, if that is the same number for all; None where none are."""
-        asked = self.runs.values.get("samples")
-        if asked is None or not order or "agreement" not in names_of(self.confidence):
+        """How often a policy asks these models, so that its numbers are means over as many answers as in the logs; None: once."""
+        said = set(said_by_answers(self.kind, self.runs, self.confidence)) - {OF_A_CALLER}
+        if self._times is None or not said:
             return None
-        counts = np.unique(asked[list(order)][~np.isnan(asked[list(order)])])
-        return int(counts[0]) if len(counts) == 1 and counts[0] > 1 else None
+        counts = sorted({int(self._times[run]) for run in order})
+        if len(counts) > 1:
+            raise InvalidInputError(
+                f"models whose confidence rests on several answers must be asked equally often; the logs hold {counts[0]} answers "
+                f"of one and {counts[-1]} of another. Use stages=2, or evaluate them alike."
+            )
+        return counts[0] if counts[0] > 1 else None
 
 
 class Router(Cascade):

@@ -9,7 +9,7 @@ import numpy as np
 
 from riskfront._cascades.comparison import net_values
 from riskfront._cascades.gain import LearntGain
-from riskfront._cascades.run_time import Answer, Call, failure_of, unpacked
+from riskfront._cascades.run_time import Answer, Call, as_number, failure_of, unpacked
 from riskfront._support.arrays import FloatArray
 from riskfront.errors import InvalidInputError
 
@@ -26,7 +26,7 @@ def steps(
 
     Args:
         learnt, level: the route. models: name -> a call with the prompt. about: what is known of the prompt.
-        samples: how often the first model of a cascade is asked, to see whether its answers agree.
+        samples: how often the first model of a cascade is asked.
     """
     missing = [name for name in learnt.fitted["before"] if about.get(name) is None]
     if missing:
@@ -49,7 +49,7 @@ def steps(
         replies = yield Call(models[name], samples if first else 1)
         failure, answer, said = failure_of(replies), None, None
         if failure is None:
-            answer, said = unpacked(replies, learnt)
+            (answer, *_), said = unpacked(replies, learnt)
             cost = None if cost is None or "cost" not in said else cost + float(said["cost"])
         else:
             errors[name] = f"{type(failure).__name__}: {failure}"
@@ -86,15 +86,8 @@ def _after_first(
                 f"the model '{start}' must say '{unsaid[0]}' with its answer: return a dictionary with 'answer' and "
                 f"{', '.join(repr(name) for name in names)}."
             )
-        seen = learnt.after(start, scores, {name: [_number(said[name])] for name in names})
+        seen = learnt.after(start, scores, {name: [as_number(said[name])] for name in names})
         if not np.isnan(seen).any():
             net = _net(seen, prices, level, order[0], order)
             return net, bool(net.argmax() == 0)
     return _net(scores, prices, level, None, order), False
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return float("nan")

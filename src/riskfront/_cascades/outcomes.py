@@ -3,7 +3,8 @@
 A call that failed is not trusted: the cascade, and the router, goes on to the next model, as a policy does when a call raises
 an error. An answer whose confidence is missing is not trusted either. Where the last model fails, its score is the worst.
 An example that a run lacks altogether is no failure: the model would have said something, and what becomes of a cascade that
-asks it is not known.
+asks it is not known. Nor is it where a model was asked more or less often than on the other examples and its confidence is a
+mean over its answers, because a policy asks as often as on those.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from riskfront._cascades.confidence import LearntConfidence, trusted
 from riskfront._cascades.gain import LearntGain
 from riskfront._cascades.routes import Routes, Stages
-from riskfront._cascades.run_time import OF_SAMPLES, names_of
+from riskfront._cascades.run_time import OF_A_CALLER, Confidence, names_of
 from riskfront._data.intake import Intake
 from riskfront._data.logs.runs import Runs
 from riskfront._data.sums import Rows
@@ -40,8 +41,9 @@ class Outcomes:
         stages: which models, in which order, with which gates.
         stops: (gates, examples): where a setting stops at a gate; the last gate always does.
         called: (gates, examples): where a model is called at all; None if whoever is reached is called.
-        sampled: "all" if every model is asked several times, to see whether its answers agree, "first" if only the model asked
-            first is, "" if none.
+        sampled: "all" if every model is asked several times, to see how sure it is, "first" if only the model asked first is,
+            "" if none.
+        unsaid: (runs, examples): where nobody knows how sure a model would have been.
     """
 
     kind: str
@@ -49,7 +51,8 @@ class Outcomes:
     stages: Stages
     stops: BoolArray
     called: BoolArray | None
-    sampled: str = ""
+    sampled: str
+    unsaid: BoolArray
 
     @classmethod
     def by_confidence(
@@ -60,23 +63,30 @@ class Outcomes:
         known: FloatArray,
         thresholds: Sequence[FloatArray],
         stages: Stages,
+        times: IntArray | None,
     ) -> Outcomes:
-        """Of settings that compare a confidence, known (runs, examples), with the thresholds of each run."""
-        failed = failed_calls(runs)
+        """Of settings that compare a confidence, known (runs, examples), with the thresholds of each run.
+
+        times: as ``usual_times``.
+        """
+        failed, unsaid = failed_calls(runs), nobody_knows(kind, runs, confidence, times)
         of_gates = np.repeat(np.arange(len(runs)), [len(limits) for limits in thresholds])
         stops = trusted(known, thresholds)
         called = stops.copy() if kind == "router" and failed.any() else None
         stops[:-1] &= ~failed[of_gates]
-        if kind == "cascade":
-            stops[:-1] |= runs.absent[of_gates]
-        return cls(kind, runs, stages, stops, called, "all" if set(OF_SAMPLES) & set(names_of(confidence)) else "")
+        stops[:-1] |= unsaid[of_gates]
+        sampled = "all" if times is not None and said_by_answers(kind, runs, confidence) else ""
+        return cls(kind, runs, stages, stops, called, sampled, unsaid)
 
     @classmethod
-    def by_gain(cls, kind: str, runs: Runs, learnt: LearntGain, routes: Routes) -> Outcomes:
+    def by_gain(
+        cls, kind: str, runs: Runs, learnt: LearntGain, routes: Routes, times: IntArray | None
+    ) -> Outcomes:
         """Of settings that route by gain a dollar."""
         called = routes.called if kind == "cascade" or failed_calls(runs).any() else None
-        sampled = "first" if set(OF_SAMPLES) & set(names_of(learnt)) else ""
-        return cls(kind, runs, routes.stages, routes.stops, called, sampled)
+        sampled = "first" if times is not None and said_by_answers(kind, runs, learnt) else ""
+        unsaid = nobody_knows(kind, runs, learnt, times)
+        return cls(kind, runs, routes.stages, routes.stops, called, sampled, unsaid)
 
     def column(
         self, name: str, *, binary: bool = False, reference: int | None = None
@@ -93,17 +103,13 @@ class Outcomes:
 
     def calls(self) -> tuple[CascadeColumn, CascadeColumn | None]:
         """How many models a setting calls, and where that is not known."""
-        return self._known("calls", np.where(self._unknown, np.nan, 1.0), None, self._is_sum)
+        unknown = self.runs.absent if self.kind == "cascade" else False  # whether a cascade would have gone on
+        return self._known("calls", np.where(unknown, np.nan, np.ones(self.unsaid.shape)), None, self._is_sum)
 
     @property
     def _is_sum(self) -> bool:
         """Whether a setting may call several models."""
         return self.kind == "cascade" or self.called is not None
-
-    @property
-    def _unknown(self) -> BoolArray:
-        """(runs, examples): where nobody knows whether a cascade would have gone on."""
-        return self.runs.absent if self.kind == "cascade" else np.zeros_like(self.runs.absent)
 
     def _known(
         self,
@@ -115,23 +121,25 @@ class Outcomes:
         reference: int | None = None,
     ) -> tuple[CascadeColumn, CascadeColumn | None]:
         missing = np.isnan(values)
+        asked, last = missing | self.unsaid, missing if once is None else np.isnan(once)
         if binary and not np.isin(values[~missing], (0, 1)).all():
             raise InvalidInputError(f"a 0/1 loss must hold only 0 and 1; '{name}' does not.")
         fill = 0.0 if missing.all() else float(np.nanmin(values))
         filled = np.where(missing, fill, values).astype(np.bool_ if binary else np.float64, copy=False)
         column = self._over(filled, paid, reference, None if once is None else np.where(np.isnan(once), fill, once))
-        if not missing.any():
+        if not asked.any():
             return column, None
+        differs = once is not None or bool((asked & ~last).any())
         if reference is not None:
-            missing = missing | missing[reference]
-        return column, self._over(missing, paid, None, None if once is None else np.isnan(once))
+            asked, last = asked | missing[reference], last | missing[reference]
+        return column, self._over(asked, paid, None, last if differs else None)
 
     def _over(self, values: Array, paid: bool, reference: int | None, once: Array | None) -> CascadeColumn:
         asked, first_only = self.called if paid else None, self.sampled == "first"
         return CascadeColumn(self.stages, self.stops, values, paid, reference, once, asked, first_only)
 
     def _paid_samples(self, name: str) -> tuple[FloatArray, FloatArray | None]:
-        """What a run takes when it is asked how sure it is, and when it is not: to see whether samples agree, all are paid."""
+        """What a run takes when it is asked how sure it is, and when it is not: for a mean over several answers all are paid."""
         values = self.runs.value(name)
         if self.kind != "cascade" or name not in PAID or not self.sampled or "samples" not in self.runs.values:
             return values, None
@@ -153,6 +161,48 @@ def failed_calls(runs: Runs) -> BoolArray:
     """(runs, examples): where every call of a run failed."""
     shares = runs.values.get("failed")
     return np.zeros((len(runs), runs.n_examples), dtype=bool) if shares is None else np.asarray(shares == 1)
+
+
+def usual_times(runs: Runs) -> IntArray | None:
+    """(runs,): how often a model was asked on most examples; None where nobody was asked more than once."""
+    asked = runs.values.get("samples")
+    if asked is None or not (asked > 1).any():
+        return None
+    counts = [np.unique(row[~np.isnan(row)], return_counts=True) for row in asked]
+    return np.array([int(values[np.argmax(times)]) if len(values) else 1 for values, times in counts])
+
+
+def said_by_answers(kind: str, runs: Runs, confidence: Confidence) -> list[str]:
+    """The columns that a confidence rests on and that answers say, so that of several answers they are means."""
+    if kind != "cascade":
+        return []
+    if isinstance(confidence, LearntGain):
+        return list(dict.fromkeys(name for part in confidence.fitted["after"].values() for name in part["encoder"]))
+    return [name for name in names_of(confidence) if name in runs.values]
+
+
+def nobody_knows(kind: str, runs: Runs, confidence: Confidence, times: IntArray | None) -> BoolArray:
+    """(runs, examples): where a cascade asks a model of which nobody knows how sure it would have been.
+
+    times: as ``usual_times``, how often a policy asks.
+    """
+    if kind != "cascade":
+        return np.zeros((len(runs), runs.n_examples), dtype=bool)
+    if times is None or not said_by_answers(kind, runs, confidence):
+        return runs.absent
+    asked = runs.values.get("samples", np.ones((len(runs), runs.n_examples)))
+    return np.asarray(runs.absent | ((asked != times[:, None]) & ~np.isnan(asked)))
+
+
+def must_be_asked_as_often(runs: Runs, models: Sequence[str], times: int) -> None:
+    """An error if none of some models was asked as often on these runs as a policy asks it."""
+    asked = runs.values.get("samples", np.where(runs.absent, np.nan, 1.0))[[runs.row(name) for name in models]]
+    known = asked[~np.isnan(asked)]
+    if known.size and not (known == times).any():
+        raise InvalidInputError(
+            f"every answer must be judged as it was when the thresholds were set: by {times} answers of "
+            f"{' and '.join(models)} to each prompt; these runs hold {', '.join(f'{n:g}' for n in np.unique(known))}. Ask as often."
+        )
 
 
 def accounted(runs: Runs, score: str) -> Callable[[Collection[str], Collection[str]], Intake]:

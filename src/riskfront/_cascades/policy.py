@@ -19,7 +19,18 @@ from riskfront._calibration.monitoring.monitor import Monitor
 from riskfront._cascades.confidence import LearntConfidence
 from riskfront._cascades.gain import LearntGain
 from riskfront._cascades.gain_steps import steps as steps_by_gain
-from riskfront._cascades.run_time import Answer, Call, Counts, Needs, failure_of, of_prompt, one_number, unpacked
+from riskfront._cascades.run_time import (
+    Answer,
+    Call,
+    Counts,
+    Needs,
+    as_number,
+    failure_of,
+    mean_of,
+    of_prompt,
+    one_number,
+    unpacked,
+)
 from riskfront._support.checked_json import parse_json, reading, to_bytes, without_digest
 from riskfront._support.files import write_text
 from riskfront.errors import InvalidInputError, RiskfrontError
@@ -59,7 +70,7 @@ class Policy:
         shares: which share of examples each model answered when the policy was certified.
         certificate: what holds, and how it was tested.
         example_fingerprints: fingerprints of the examples it was made of.
-        samples: how many answers of a model are compared, where the confidence is their agreement.
+        samples: how often a model is asked, where the logs hold several answers to a prompt and the confidence rests on them.
 
     Examples:
         >>> import riskfront as rf
@@ -189,13 +200,13 @@ class Policy:
             if failure is not None:
                 errors[name] = f"{type(failure).__name__}: {failure}"
                 continue
-            answer, known = unpacked(replies, self.confidence)
+            answers, known = unpacked(replies, self.confidence)
             cost = None if cost is None or "cost" not in known else cost + float(known["cost"])
             if last or self.kind == "router":
-                return Answer(answer, name, tuple(called), errors, cost, None)
-            sure = yield from self._after(prompt, answer, name, known, judge, about)
+                return Answer(answers[0], name, tuple(called), errors, cost, None)
+            sure = yield from self._after(prompt, answers, len(replies), name, known, judge, about)
             if sure >= self.thresholds[stage]:  # never true of nan
-                return Answer(answer, name, tuple(called), errors, cost, sure)
+                return Answer(answers[0], name, tuple(called), errors, cost, sure)
         raise self._failed(called, errors, cost)
 
     def _steps_by_gain(
@@ -233,9 +244,9 @@ class Policy:
     def _as_confidence(self, name: str, value: Any) -> float:
         """The number that is compared with a threshold, from the one column that it rests on; nan if that is missing."""
         if not isinstance(self.confidence, LearntConfidence):
-            return _as_number(value)
+            return as_number(value)
         if self._number not in self.confidence.models[name]["levels"]:
-            value = _as_number(value)
+            value = as_number(value)
         elif value is None or isinstance(value, Exception):
             return float("nan")
         return float(self.confidence.of(name, {self._number: value})[0])
@@ -243,18 +254,21 @@ class Policy:
     def _after(
         self,
         prompt: Any,
-        answer: Any,
+        answers: Sequence[Any],
+        calls: int,
         name: str,
         known: Mapping[str, Any],
         judge: Callable[..., Any] | None,
         about: Any,
     ) -> Any:
-        """How sure one may be of an answer; nan if that cannot be said, which escalates."""
+        """How sure one may be of the answers to some calls; nan if that cannot be said, which escalates."""
         if isinstance(self.confidence, LearntConfidence) and len(self.confidence.features) > 1:
             return float(self.confidence.of(name, {**about, **known})[0])
         if judge is not None:
-            (sure,) = yield Call(partial(judge, prompt, answer, name))
-            return self._as_confidence(name, sure)
+            said = []
+            for answer in answers:
+                said += yield Call(partial(judge, prompt, answer, name))
+            return self._as_confidence(name, said[0] if calls == 1 else mean_of(said, calls))
         known = {**about, **known}
         if self._number not in known:
             raise InvalidInputError(
@@ -402,11 +416,3 @@ async def _awaited(call: Callable[[], Any]) -> Any:
         return await reply if isawaitable(reply) else reply
     except Exception as error:
         return error
-
-
-def _as_number(value: Any) -> float:
-    """A confidence, nan when a judge failed or said nothing."""
-    try:
-        return float(value) if not isinstance(value, Exception) and value is not None else float("nan")
-    except (TypeError, ValueError):
-        return float("nan")

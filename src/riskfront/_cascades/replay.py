@@ -13,9 +13,18 @@ import pandas as pd
 from riskfront._cascades import confidence as confidences
 from riskfront._cascades.confidence import LearntConfidence
 from riskfront._cascades.gain import LearntGain
-from riskfront._cascades.outcomes import Outcomes, accounted, failed_calls
+from riskfront._cascades.outcomes import (
+    Outcomes,
+    accounted,
+    failed_calls,
+    must_be_asked_as_often,
+    nobody_knows,
+    said_by_answers,
+    usual_times,
+)
 from riskfront._cascades.policy import Policy
 from riskfront._cascades.routes import Stages, all_routes, described
+from riskfront._cascades.run_time import OF_A_CALLER
 from riskfront._data.identity.copies import n_copies
 from riskfront._data.identity.fingerprints import (
     COPIES,
@@ -29,7 +38,7 @@ from riskfront._data.identity.fingerprints import (
 from riskfront._data.intake import Intake
 from riskfront._data.logs.runs import Runs
 from riskfront._data.table import LossTable
-from riskfront._support.arrays import FloatArray
+from riskfront._support.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 
 
@@ -145,16 +154,27 @@ def _logged(runs: Runs, name: str) -> FloatArray | None:
 
 def _outcomes(policy: Policy, runs: Runs, alone: list[str]) -> tuple[Outcomes, pd.DataFrame]:
     """What the policy, first, and each reference by itself would have scored and taken, and the settings they are."""
+    times = _times(policy, runs)
     if isinstance(policy.confidence, LearntGain):
-        routes = all_routes(policy.confidence, runs, alone, failed_calls(runs)).with_singles_last(len(alone))
-        return Outcomes.by_gain(policy.kind, runs, policy.confidence, routes), routes.configs
+        unsaid = nobody_knows(policy.kind, runs, policy.confidence, times)
+        routes = all_routes(policy.confidence, runs, alone, failed_calls(runs), unsaid).with_singles_last(len(alone))
+        return Outcomes.by_gain(policy.kind, runs, policy.confidence, routes, times), routes.configs
     if policy.kind == "router":
         runs = confidences.known_of_prompts(runs, policy.confidence)
     limits = [np.array([t]) for t in (*policy.thresholds, *[0.0] * (len(runs) - len(policy.thresholds)))]
     stages = _stages(policy, runs, alone)
     known = _confidences(policy.confidence, policy.models, runs)
-    outcomes = Outcomes.by_confidence(policy.kind, runs, policy.confidence, known, limits, stages)
+    outcomes = Outcomes.by_confidence(policy.kind, runs, policy.confidence, known, limits, stages, times)
     return outcomes, described(stages, runs.names, limits)
+
+
+def _times(policy: Policy, runs: Runs) -> IntArray | None:
+    """(runs,): how often the policy asks, if these runs hold several answers or it asks several times."""
+    said = set(said_by_answers(policy.kind, runs, policy.confidence)) if len(policy.models) > 1 else set()
+    if said <= {OF_A_CALLER}:
+        return usual_times(runs)
+    must_be_asked_as_often(runs, policy.asked_how_sure, policy.samples or 1)
+    return np.full(len(runs), policy.samples or 1) if "samples" in runs.values else None
 
 
 def _confidences(confidence: str | LearntConfidence, models: Sequence[str], runs: Runs) -> FloatArray:

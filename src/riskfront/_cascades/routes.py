@@ -48,10 +48,12 @@ def setting_name(learnt: LearntGain, start: str | None) -> str:
     return anyone if start is None else f"{start}{THEN}{anyone}"
 
 
-def all_routes(learnt: LearntGain, runs: Runs, alone: Sequence[str], failed: BoolArray) -> Routes:
+def all_routes(
+    learnt: LearntGain, runs: Runs, alone: Sequence[str], failed: BoolArray, unsaid: BoolArray
+) -> Routes:
     """Every setting on these runs, which must hold all models of the route.
 
-    failed: (runs, examples), where calls failed.
+    failed: (runs, examples), where calls failed. unsaid: where nobody knows how sure a model would have been.
     """
     scores, prices = learnt.before(learnt.known_of(runs)) if learnt.fitted["before"] else _same_for_all(learnt, runs)
     width = max(len(learnt.models), 1)
@@ -76,9 +78,7 @@ def all_routes(learnt: LearntGain, runs: Runs, alone: Sequence[str], failed: Boo
             net = net_values(seen, prices, level, None if start is None else order[0])[order]
             if start is not None:
                 net[0, lacks] = -np.inf  # an answer that failed, or says nothing of itself, is not trusted
-                net[0, runs.absent[rows[0]]] = (
-                    np.inf
-                )  # what it would have said is not known: it counts as it is, missing
+                net[0, unsaid[rows[0]]] = np.inf  # it counts as it is, missing
             at, asked = follow(net, failed[rows], first=start is not None)
             gates.append(list(range(len(stops), len(stops) + width - 1)))
             models.append(rows)

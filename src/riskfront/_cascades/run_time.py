@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +14,8 @@ from riskfront._cascades.gain import LearntGain
 from riskfront._data.logs.responses import FROM_PROMPT, FROM_RESPONSE, NEVER, about_prompt, measured, prompt_text
 from riskfront.errors import InvalidInputError
 
-#: confidences that several samples of one answer are needed for
-OF_SAMPLES = ("agreement", "answer_agreement")
+#: a number that whoever calls the model makes of several answers by himself
+OF_A_CALLER = "answer_agreement"
 Confidence = str | LearntConfidence | LearntGain
 
 
@@ -58,7 +59,7 @@ class Needs:
     Attributes:
         prompt: computed from the request. response: computed from what a model answers.
         supplied: what people must supply: ``about=``, or with the answer of a model, or by a judge.
-        samples: how often a model is asked, to see whether its answers agree.
+        samples: how often a model is asked, where the logs hold so many answers: its numbers are means over them.
         first_only: whether only the first model is asked that often.
     """
 
@@ -76,8 +77,7 @@ class Needs:
         response = [name for name in names if name in computed and (name != "agreement" or samples is not None)]
         prompt = [name for name in names if name in FROM_PROMPT]
         supplied = [name for name in names if name not in (*response, *prompt)]
-        times = samples or 1 if "agreement" in response else 1
-        return cls(tuple(prompt), tuple(response), tuple(supplied), times, isinstance(confidence, LearntGain))
+        return cls(tuple(prompt), tuple(response), tuple(supplied), samples or 1, isinstance(confidence, LearntGain))
 
     def lines(self) -> list[str]:
         """What is read from where, in words."""
@@ -86,7 +86,7 @@ class Needs:
         found += [f"{name}: you must supply it with every request (about=)" for name in self.supplied]
         if self.samples > 1:
             asked = "the first model" if self.first_only else "each model but the last"
-            found.append(f"{asked} is asked {self.samples} times, to see whether its answers agree")
+            found.append(f"{asked} is asked {self.samples} times, as in the logs")
         return found
 
 
@@ -95,12 +95,12 @@ def of_prompt(prompt: Any) -> dict[str, Any]:
     return about_prompt(prompt_text(prompt))
 
 
-def unpacked(replies: Sequence[Any], confidence: Confidence) -> tuple[Any, dict[str, Any]]:
-    """The answer in what a model returned each time it was asked, and the numbers that are known of it.
+def unpacked(replies: Sequence[Any], confidence: Confidence) -> tuple[list[Any], dict[str, Any]]:
+    """The answers in what a model returned each time it was asked, and the numbers that are known of them together.
 
     A model may return the response of a provider (a chat completion, as an object or a dictionary), a dictionary with "answer"
     and numbers by name, a pair of an answer and its confidence, or an answer alone. A call that failed is its error; of several
-    calls some may have failed.
+    calls some may have failed, and then a mean over all is unknown, as in logs.
     """
     parts = [None if isinstance(part, Exception) else _parts(part, confidence) for part in replies]
     answered = [part for part in parts if part is not None]
@@ -111,8 +111,24 @@ def unpacked(replies: Sequence[Any], confidence: Confidence) -> tuple[Any, dict[
         known |= {name: numbers.get(name, float("nan")) for name in names_of(confidence) if name in FROM_RESPONSE}
     for name in dict.fromkeys(name for part in answered for name in part.numbers):
         given = [part.numbers.get(name) for part in answered]
-        known[name] = given[0] if len(answered) == 1 or name != "cost" else _sum(given)
-    return answered[0].answer, known
+        if name == "cost":
+            known[name] = _sum(given)
+        else:
+            known[name] = given[0] if len(replies) == 1 else mean_of(given, len(replies))
+    return [part.answer for part in answered], known
+
+
+def mean_of(numbers: Sequence[Any], calls: int) -> float:
+    """The mean over all calls of what is said of their answers; nan where some say nothing."""
+    return math.fsum(map(as_number, numbers)) / calls if len(numbers) == calls else math.nan
+
+
+def as_number(value: Any) -> float:
+    """A number that a model or a judge gave, nan where it failed or said nothing."""
+    try:
+        return float(value) if not isinstance(value, Exception) and value is not None else math.nan
+    except (TypeError, ValueError):
+        return math.nan
 
 
 @dataclass(frozen=True, slots=True)
