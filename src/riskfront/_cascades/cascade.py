@@ -126,6 +126,7 @@ class Cascade:
         decides = names_of(confidence)
         named = [name for name in decides if name in runs.values and len(decides) == 1]
         runs, self._notes = runs_that_count(runs, repeats)
+        self._repeats: Repeats = repeats
         self._compared = repeats == "independent"  # declared: equal losses say nothing then
         _say_what_is_missing(runs, score)
         self._all, self._logged = runs, list(dict.fromkeys([score, *paid, *named]))
@@ -326,8 +327,11 @@ class Cascade:
             proxies: columns of these runs that stand for the score, such as that of a judge.
             bounds: of the proxies; those of the labelled table.
         """
-        runs = runs.only(self.runs.names)
-        must_be_others(self._all, runs, self.score)
+        runs, _ = runs_that_count(runs.only(self.runs.names), self._repeats)
+        must_be_others(self._all, runs, self.score, self._repeats)
+        if self._times is not None and set(said_by_answers(self.kind, self.runs, self.confidence)) - {OF_A_CALLER}:
+            for name, times in zip(self.runs.names, self._times.tolist(), strict=True):
+                must_be_asked_as_often(runs, [name], times)
         runs = _with_values(self._checked(runs, self.confidence), proxies)
         made = self._over(runs)
         groups = {
@@ -385,15 +389,15 @@ class Cascade:
         return policy, self._outcomes.answers(self.row_of(certificate.configs[choice]))
 
     def _samples(self, order: Sequence[int]) -> int | None:
-        """How often a policy asks these models, so that its numbers are means over as many answers as in the logs; None: once."""
+        """How often a policy asks them, so that its numbers are means over as many answers as in the logs; None for once."""
         said = set(said_by_answers(self.kind, self.runs, self.confidence)) - {OF_A_CALLER}
         if self._times is None or not said:
             return None
         counts = sorted({int(self._times[run]) for run in order})
         if len(counts) > 1:
             raise InvalidInputError(
-                f"models whose confidence rests on several answers must be asked equally often; the logs hold {counts[0]} answers "
-                f"of one and {counts[-1]} of another. Use stages=2, or evaluate them alike."
+                f"models whose confidence rests on several answers must be asked equally often; the logs hold "
+                f"{counts[0]} answers of one and {counts[-1]} of another. Use stages=2, or evaluate them alike."
             )
         return counts[0] if counts[0] > 1 else None
 

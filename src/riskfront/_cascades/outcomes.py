@@ -20,7 +20,7 @@ import numpy as np
 from riskfront._cascades.confidence import LearntConfidence, trusted
 from riskfront._cascades.gain import LearntGain
 from riskfront._cascades.routes import Routes, Stages
-from riskfront._cascades.run_time import OF_A_CALLER, Confidence, names_of
+from riskfront._cascades.run_time import Confidence, names_of
 from riskfront._data.intake import Intake
 from riskfront._data.logs.runs import Runs
 from riskfront._data.sums import Rows
@@ -79,9 +79,7 @@ class Outcomes:
         return cls(kind, runs, stages, stops, called, sampled, unsaid)
 
     @classmethod
-    def by_gain(
-        cls, kind: str, runs: Runs, learnt: LearntGain, routes: Routes, times: IntArray | None
-    ) -> Outcomes:
+    def by_gain(cls, kind: str, runs: Runs, learnt: LearntGain, routes: Routes, times: IntArray | None) -> Outcomes:
         """Of settings that route by gain a dollar."""
         called = routes.called if kind == "cascade" or failed_calls(runs).any() else None
         sampled = "first" if times is not None and said_by_answers(kind, runs, learnt) else ""
@@ -139,7 +137,7 @@ class Outcomes:
         return CascadeColumn(self.stages, self.stops, values, paid, reference, once, asked, first_only)
 
     def _paid_samples(self, name: str) -> tuple[FloatArray, FloatArray | None]:
-        """What a run takes when it is asked how sure it is, and when it is not: for a mean over several answers all are paid."""
+        """What a run takes when it is asked how sure it is, and when it is not: of a mean over answers all are paid."""
         values = self.runs.value(name)
         if self.kind != "cascade" or name not in PAID or not self.sampled or "samples" not in self.runs.values:
             return values, None
@@ -201,7 +199,8 @@ def must_be_asked_as_often(runs: Runs, models: Sequence[str], times: int) -> Non
     if known.size and not (known == times).any():
         raise InvalidInputError(
             f"every answer must be judged as it was when the thresholds were set: by {times} answers of "
-            f"{' and '.join(models)} to each prompt; these runs hold {', '.join(f'{n:g}' for n in np.unique(known))}. Ask as often."
+            f"{' and '.join(models)} to each prompt; these runs hold "
+            f"{', '.join(f'{n:g}' for n in np.unique(known))}. Ask as often."
         )
 
 

@@ -36,15 +36,16 @@ from riskfront._data.identity.fingerprints import (
     readable,
 )
 from riskfront._data.intake import Intake
-from riskfront._data.logs.runs import Runs
+from riskfront._data.logs.runs import QUESTIONS, Runs, is_text
 from riskfront._data.table import LossTable
 from riskfront._support.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 
 
-def replay(policy: Policy, runs: Runs) -> LossTable:
+def replay(policy: Policy, runs: Runs, repeats: Repeats = "refuse") -> LossTable:
     """A table of the policy, and of the references its limits compare with, on new runs of their models; or on the log of a
-    policy at work, which holds one answer a request."""
+    policy at work, which holds one answer a request. ``repeats``: as for ``Cascade``."""
+    runs, _ = runs_that_count(runs, repeats)
     if _one_answer_each(policy, runs):
         return _as_answered(policy, runs)
     limits = policy.certificate.problem.limits
@@ -202,11 +203,29 @@ _SAME = 0.9  # from this share on, equal names and numbers are no accident
 
 
 def fingerprints(runs: Runs, models: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
-    """A few bytes an example, of its name and of what was logged of these models."""
-    return {
-        "columns": list(columns),
-        "examples": base64.b64encode(b"".join(_digests(runs, models, columns))).decode("ascii"),
-    }
+    """A few bytes an example, of its name and of what was logged of these models; and of its prompt, where that tells
+    examples apart."""
+    found = {"columns": list(columns), "examples": _packed(_digests(runs, models, columns))}
+    prompts = _prompts(runs)
+    return found if prompts is None else {**found, "prompts": _packed(prompts)}
+
+
+def _packed(digests: Sequence[bytes]) -> str:
+    return base64.b64encode(b"".join(digests)).decode("ascii")
+
+
+def _unpacked(packed: str) -> set[bytes]:
+    found = base64.b64decode(packed)
+    return {found[start : start + _BYTES] for start in range(0, len(found), _BYTES)}
+
+
+def _prompts(runs: Runs) -> list[bytes] | None:
+    """A few bytes a prompt; None where prompts are not known, or of few kinds."""
+    question = _question(runs)
+    if question is None or question.isna().any():
+        return None
+    numbers = numbers_of([readable(question.to_numpy(dtype=object))]).astype("<u8")
+    return None if len(np.unique(numbers)) < _SAME * len(numbers) else [n.tobytes()[:_BYTES] for n in numbers]
 
 
 def contents(runs: Runs, columns: Sequence[str]) -> bytes:
@@ -225,11 +244,16 @@ def examples_digest(runs: Runs) -> str | None:
 def must_be_new(runs: Runs, models: Sequence[str], example_fingerprints: Mapping[str, Any]) -> None:
     """An error if nearly all of these examples are those a policy was made of."""
     columns = [name for name in example_fingerprints["columns"] if name in runs.values]
-    if columns != list(example_fingerprints["columns"]):
-        return  # other things were logged: these are other logs
-    packed = base64.b64decode(example_fingerprints["examples"])
-    known = {packed[start : start + _BYTES] for start in range(0, len(packed), _BYTES)}
-    found = [digest in known for digest in _digests(runs, models, columns)]
+    if columns == list(example_fingerprints["columns"]):  # otherwise other things were logged: these are other logs
+        _must_be_unknown(_digests(runs, models, columns), example_fingerprints["examples"])
+    prompts = _prompts(runs)
+    if prompts is not None and "prompts" in example_fingerprints:
+        _must_be_unknown(prompts, example_fingerprints["prompts"])
+
+
+def _must_be_unknown(digests: Sequence[bytes], packed: str) -> None:
+    known = _unpacked(packed)
+    found = [digest in known for digest in digests]
     if found and np.mean(found) >= _SAME:
         raise InvalidInputError(
             f"a check needs new examples; {sum(found):,} of these {len(found):,} are among those the policy was made of. To "
@@ -245,7 +269,8 @@ def runs_that_count(runs: Runs, repeats: Repeats) -> tuple[Runs, tuple[str, ...]
     without copies of the first kind. "independent": all, because the user says that equal requests came independently.
     """
     check_repeats(repeats)
-    if "prompt" not in runs.examples or not runs.values:
+    question = _question(runs)
+    if question is None or not runs.values:
         return runs, ()
     known = runs.examples.drop(columns="example")
     logged = [row for values in runs.values.values() for row in values]
@@ -263,7 +288,7 @@ def runs_that_count(runs: Runs, repeats: Repeats) -> tuple[Runs, tuple[str, ...]
             "numbers of another under a name of their own. Say what they are: repeats='keep-one' leaves copies of a log out; "
             "repeats='independent' declares that users sent the same prompt independently of each other."
         )
-    prompts = ExampleFingerprints.of(runs.examples["prompt"].dropna().astype(str))
+    prompts = ExampleFingerprints.of(question.dropna().astype(str))
     # how often each comes, and no more: users do send the same prompt independently of each other
     if prompts is not None and (repeated := n_copies(prompts.numbers)):
         raise InvalidInputError(
@@ -274,8 +299,31 @@ def runs_that_count(runs: Runs, repeats: Repeats) -> tuple[Runs, tuple[str, ...]
     return runs, notes
 
 
-def must_be_others(labelled: Runs, unlabelled: Runs, score: str) -> None:
-    """An error if some unlabelled examples are among the labelled ones, those included that thresholds were set on."""
+def _question(runs: Runs) -> pd.Series[Any] | None:
+    """(examples,): what was asked, where a column of texts tells it."""
+    named = [runs.examples[name] for name in QUESTIONS if name in runs.examples]
+    return next((column for column in named if is_text(column)), None)
+
+
+def must_be_others(labelled: Runs, unlabelled: Runs, score: str, repeats: Repeats) -> None:
+    """An error if some unlabelled examples are among the labelled ones, those included that thresholds were set on; prompts and
+    numbers tell that under other names too."""
+    both = [labelled, unlabelled]
+    asked = [question.astype(str) for runs in both if (question := _question(runs)) is not None]
+    if len(asked) == 2 and repeats == "refuse":
+        alike = [name for name in unlabelled.values if name in labelled.values and name != score]
+        prompts = pd.concat(asked)
+        rows = [
+            np.concatenate([runs.value(name)[runs.row(model)] for runs in both])
+            for name in alike
+            for model in unlabelled.names
+        ]
+        found = ExampleFingerprints.of(prompts, np.nan_to_num(np.stack(rows, axis=1), nan=-1.0)) if rows else None
+        if found is not None and found.n_copies:
+            raise InvalidInputError(
+                "unlabelled examples must be others than the labelled ones; "
+                f"{found.n_copies:,} have the prompt and all numbers of another. Leave these out."
+            )
     columns = [name for name in unlabelled.values if name in labelled.values and name != score]
     models = sorted(unlabelled.names)
     if not columns:

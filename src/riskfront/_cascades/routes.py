@@ -48,9 +48,7 @@ def setting_name(learnt: LearntGain, start: str | None) -> str:
     return anyone if start is None else f"{start}{THEN}{anyone}"
 
 
-def all_routes(
-    learnt: LearntGain, runs: Runs, alone: Sequence[str], failed: BoolArray, unsaid: BoolArray
-) -> Routes:
+def all_routes(learnt: LearntGain, runs: Runs, alone: Sequence[str], failed: BoolArray, unsaid: BoolArray) -> Routes:
     """Every setting on these runs, which must hold all models of the route.
 
     failed: (runs, examples), where calls failed. unsaid: where nobody knows how sure a model would have been.

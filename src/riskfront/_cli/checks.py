@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 import riskfront as rf
-from riskfront._cli.options import Json, TableFile, TableOptions, grouped
+from riskfront._cli.options import Json, RepeatsOption, TableFile, TableOptions, grouped
+from riskfront._data.identity.fingerprints import Repeats
 from riskfront._reporting.terminal import make_console, show_grid
 from riskfront._support.checked_json import parse_json
 from riskfront._verification.check import BROKEN, HOLDS, Check
@@ -33,6 +34,7 @@ def check(
             "--leave-out-repeats", help="Of a folder: go on without texts that were learnt from or used before."
         ),
     ] = False,
+    repeats: RepeatsOption = "refuse",
     as_json: Json = False,
 ) -> int:
     """Test on new data whether the certified setting still keeps its limits."""
@@ -47,7 +49,8 @@ def check(
         from riskfront._cascades.replay import replay
 
         policy = rf.Policy.load(certificate)
-        claimed, new = policy.certificate, replay(policy, rf.read_runs(table, where=columns.where))
+        claimed = policy.certificate
+        new = replay(policy, rf.read_runs(table, where=columns.where), cast(Repeats, repeats))
     else:
         claimed = rf.Certificate.load(certificate)
         was = claimed.source or {}  # read the file as the first one was read, unless told otherwise

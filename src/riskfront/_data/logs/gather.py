@@ -153,10 +153,27 @@ def _latest(records: list[Record], left_out: Counter[str]) -> list[Record]:
     keys = [(tuple(record.setting.items()), record.task, record.example) for record in records]
     for key, record in zip(keys, records, strict=True):
         newest[key] = max(newest.get(key, ("", "")), (record.when, record.log))
-    kept = [r for key, r in zip(keys, records, strict=True) if newest[key] == (r.when, r.log)]
+    used = [newest[key] == (r.when, r.log) for key, r in zip(keys, records, strict=True)]
+    _refuse_second_tries(records, used)
+    kept = [record for record, use in zip(records, used, strict=True) if use]
     if len(kept) < len(records):
         left_out["answered again in a later log"] += len(records) - len(kept)
     return kept
+
+
+def _refuse_second_tries(records: list[Record], used: list[bool]) -> None:
+    """A log of which a later one replaces some answers and not others: whoever asks again what went wrong, and nothing else,
+    gives these examples a second try that they would not have at work."""
+    times: dict[tuple[Any, ...], Counter[bool]] = defaultdict(Counter)
+    for record, use in zip(records, used, strict=True):
+        times[tuple(record.setting.items()), record.task, record.log][use] += 1
+    for (_, _, log), found in times.items():
+        if len(found) > 1:
+            raise InvalidInputError(
+                f"'{log}': a later log of a run must hold all that the earlier one holds; here it replaces {found[False]:,} of "
+                f"{found.total():,} answers. Were those asked again that had failed? That is a second try for them alone. "
+                "Remove one of the two logs, or run all examples again."
+            )
 
 
 def _lengths(records: list[Record]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from riskfront._data.logs.record import OF_ALL_CALLS
 from riskfront._data.logs.runs import Runs
 from riskfront._data.reading.opening import read_frame
 from riskfront._support.arrays import FloatArray
@@ -55,8 +56,14 @@ def _cost(runs: Runs, row: int, prices: Prices, name: str, model: str) -> FloatA
         column, share = _KINDS[kind]
         if column is not None and column not in runs.values:
             raise InvalidInputError(f"a price {kind} needs logged tokens; the runs have no '{column}'. Use per_call.")
-        total += price * share * (1.0 if column is None else runs.value(column)[row])
+        total += price * share * (1.0 if column is None else _tokens(runs, column)[row])
     return total
+
+
+def _tokens(runs: Runs, name: str) -> FloatArray:
+    """(runs, examples): of all calls that an answer took, where more is known than what its response tells."""
+    of_all = runs.values.get(OF_ALL_CALLS[name])
+    return runs.value(name) if of_all is None else np.where(np.isnan(of_all), runs.value(name), of_all)
 
 
 def most_of_a_call(prices: Prices, runs: Runs) -> list[float] | None:

@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from riskfront._data.identity.fingerprints import normalised
 from riskfront._data.logs.gather import gather
 from riskfront._data.logs.record import Importer, Record, Unusable
-from riskfront._data.logs.runs import FILTERED, OUTCOMES, Runs, added, from_frame
+from riskfront._data.logs.runs import FILTERED, OUTCOMES, QUESTIONS, Runs, added, from_frame, is_text
 from riskfront._data.logs.tools.json_files import cut_off
 from riskfront._data.reading.column_roles import EXAMPLE_NAMES, saved_roles
 from riskfront._data.reading.filters import filtered, must_be_known_beforehand, parse_filters
 from riskfront._data.reading.opening import read_frame
-from riskfront._support.values import known
+from riskfront._support.values import known, plain
 from riskfront.errors import InvalidInputError, LeftOutWarning, RiskfrontError, StoreError
 
 #: tool -> its module
@@ -166,8 +167,24 @@ def _long_file(path: Path, worst: float | None) -> Runs:
     example = next((c for name in EXAMPLE_NAMES for c in frame.columns if str(c).lower() == name), None)
     if example is None:
         raise InvalidInputError(f"'{path}' must have a column that names the examples, such as 'example'; it has none.")
-    frame = frame.rename(columns={example: "example"})
+    frame = _with_questions(frame.rename(columns={example: "example"}), path)
     return _with_failed_calls(from_frame(frame, ["model"], ["example", *_of_the_example(frame)]), worst)
+
+
+def _with_questions(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """The table, whose questions are known of an example whichever row tells them; an error if one example has several."""
+    known = [name for name in QUESTIONS if name in frame and is_text(frame[name])]
+    for name in known:
+        asked = frame[name].dropna().astype(str).map(normalised).groupby(frame["example"])
+        several = asked.nunique() > 1
+        if several.any():
+            raise InvalidInputError(
+                f"'{path}': one example must be one question for all models; {int(several.sum()):,} have several in the column "
+                f"'{name}', such as {plain(several.idxmax())!r}. Were the examples shuffled? Give each question a name of its "
+                "own. Is it the same question in other words? Leave the column out."
+            )
+    filled = {name: frame.groupby("example")[name].transform("first") for name in known if frame[name].isna().any()}
+    return frame.assign(**filled)
 
 
 def _with_failed_calls(runs: Runs, worst: float | None) -> Runs:

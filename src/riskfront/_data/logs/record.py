@@ -12,6 +12,8 @@ from typing import Any, Protocol
 from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 
+#: tokens that a response tells -> those of all calls that an answer took, where these are more: earlier calls, a grader
+OF_ALL_CALLS = {"input_tokens": "input_tokens_of_all_calls", "output_tokens": "output_tokens_of_all_calls"}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})  # one for all: millions of empty dictionaries take a gigabyte
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -45,6 +47,24 @@ def prompt_text(prompt: Any) -> str | None:
     return "\n".join(_text(part.get("content")) if isinstance(part, Mapping) else str(part) for part in prompt)
 
 
+def inputs_text(given: Any) -> str | None:
+    """The text of what an application was given: of messages as ``prompt_text``; of inputs by name their values, one after the
+    other, as a request would hold them."""
+    if not isinstance(given, Mapping):
+        return prompt_text(given)
+    if isinstance(given.get("messages"), list):
+        return prompt_text(given["messages"])
+    return "\n".join(value if isinstance(value, str) else json.dumps(value) for _, value in sorted(given.items()))
+
+
+def digest_of(asked: Any) -> str | None:
+    """A digest of a question: the texts of a million samples would be held twice. None if nothing is known of it."""
+    if asked is None:
+        return None
+    text = asked if isinstance(asked, str) else json.dumps(asked, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
 def _text(content: Any) -> str:
     """The text of a message, whose content may be a list of parts, some of which are no text."""
     if not isinstance(content, list):
@@ -86,8 +106,8 @@ def measured(completions: Sequence[Mapping[str, Any] | None]) -> dict[str, float
     parts = [_of_one(completion) for completion in completions]
     names = [name for name in FROM_RESPONSE if all(part.get(name) is not None for part in parts)]
     found = {name: math.fsum(part[name] or 0.0 for part in parts) / len(parts) for name in names}
-    texts = [text for completion in completions if completion is not None and (text := answer_text(completion))]
-    if len(completions) > 1 and len(texts) == sum(completion is not None for completion in completions):
+    texts = [answer_text(completion) for completion in completions if completion is not None]
+    if len(completions) > 1 and None not in texts:
         found["agreement"] = float(agreement([0] * len(texts), texts, pd.Series({0: len(completions)})).iloc[0])
     return found
 

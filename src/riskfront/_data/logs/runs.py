@@ -45,8 +45,15 @@ OUTCOMES = (
     "response_chars",
 )
 _ROWS = 1 << 17  # that are written at a time
+#: columns of a table that say what was asked, which is one question for all models
+QUESTIONS = ("prompt", "question", "query", "instruction", "input")
 #: why answers are left out
 FILTERED = "left out by a filter (where)"
+
+
+def is_text(column: pd.Series[Any]) -> bool:
+    """Whether a column holds texts, and nothing else but gaps."""
+    return bool(column.notna().any() and column.dropna().map(lambda value: isinstance(value, str)).all())
 
 
 def added(left_out: Mapping[str, int], why: str, answers: int) -> dict[str, int]:

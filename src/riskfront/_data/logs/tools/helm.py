@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from riskfront._data.logs.record import Record, Unusable, as_score, measures_of
-from riskfront._data.logs.responses import about_prompt
+from riskfront._data.logs.responses import about_prompt, digest_of
 from riskfront._data.logs.tools.json_files import below, field, list_of, must_be_object, object_of, read_json
 from riskfront.errors import InvalidInputError
 
@@ -46,7 +46,7 @@ def records(path: Path) -> Iterator[Record]:
     sure = any(isinstance(total := means.get(_LOGPROB), float) and total < 0 for _, _, means in read)
     for instance, where, means in read:
         name, trial = str(field(instance, "instance_id", where, TOOL)), instance.get("train_trial_index", 0)
-        prompt, text, failed = asked.get((name, str(trial)), (None, None, False))
+        prompt, text, failed, question = asked.get((name, str(trial)), (None, None, False, None))
         yield Record(
             setting,
             _task(str(field(spec, "name", f"'{specification}'", TOOL))),
@@ -57,6 +57,7 @@ def records(path: Path) -> Iterator[Record]:
                 logprob=_mean_logprob(means) if sure else None,
             ),
             repeat=trial,
+            asked=digest_of(question),
             answer=text,
             text=text,
             about=about_prompt(prompt),
@@ -74,12 +75,11 @@ def _means(instance: Any, where: str) -> tuple[Mapping[str, Any], str, dict[str,
     return found, where, {_name(stat, where): _mean(stat, where) for stat in stats}
 
 
-def _requests(path: Path) -> dict[tuple[str, str], tuple[str | None, str | None, bool]]:
-    """(instance, trial) -> the prompt, the answer, and whether the call failed; of instances that were asked once."""
+def _requests(path: Path) -> dict[tuple[str, str], tuple[str | None, str | None, bool, str | None]]:
+    """(instance, trial) -> prompt and answer, of instances that were asked once; whether a call failed; the question."""
     if not path.exists():
         return {}
-    found: dict[tuple[str, str], tuple[str | None, str | None, bool]] = {}
-    twice = set()
+    found: dict[tuple[str, str], tuple[str | None, str | None, bool, str | None]] = {}
     states = must_be_object(read_json(path), f"'{path}'").get("request_states", [])
     for number, state in enumerate(list_of(states, f"'{path}'", "the field 'request_states'"), start=1):
         where = f"'{path}', request {number}"
@@ -87,8 +87,11 @@ def _requests(path: Path) -> dict[tuple[str, str], tuple[str | None, str | None,
         if instance.get("perturbation"):
             continue
         key = (str(instance.get("id")), str(state.get("train_trial_index", 0)))
+        question = object_of(instance, "input", where).get("text")
+        failed = result.get("success") is False
         if key in found:  # one request for each choice: which of the texts is the answer is not said
-            twice.add(key)
+            found[key] = (None, None, failed or found[key][2], question)
+            continue
         completions = result.get("completions")
         first = completions[0] if isinstance(completions, list) and len(completions) == 1 else None
         text = first.get("text") if isinstance(first, Mapping) else None
@@ -96,9 +99,10 @@ def _requests(path: Path) -> dict[tuple[str, str], tuple[str | None, str | None,
         found[key] = (
             prompt if isinstance(prompt, str) else None,
             text if isinstance(text, str) else None,
-            result.get("success") is False,
+            failed,
+            question if isinstance(question, str) else None,
         )
-    return {key: value for key, value in found.items() if key not in twice}
+    return found
 
 
 def _mean_logprob(means: Mapping[str, Any]) -> float | None:

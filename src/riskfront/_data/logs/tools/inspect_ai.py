@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from riskfront._data.logs.record import Record, Unusable, as_score, measures_of
+from riskfront._data.logs.record import OF_ALL_CALLS, Record, Unusable, as_score, measures_of
 from riskfront._data.logs.responses import about_prompt, mean_logprob, prompt_text
 from riskfront._data.logs.tools.json_files import (
     below,
@@ -34,6 +35,10 @@ _CONNECTION = (
     "attempt_timeout",
     "stream_idle_timeout",
 )
+#: how a summary ends that holds the beginning of a long input only
+_CUT = "(content truncated)"
+_LOOKED_AT = 8  # samples beside their summaries
+_TOKENS = ("input_tokens", "output_tokens")
 _GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
 
@@ -120,12 +125,15 @@ def _grade(name: str, value: Any, where: str) -> float | Unusable:
 def _measures(sample: Mapping[str, Any], model: str, where: str) -> dict[str, float]:
     usage = object_of(sample, "model_usage", where)
     own = object_of(usage, model if model in usage else next(iter(usage), model), where)
+    output = sample.get("output")  # which summaries leave out
+    said = object_of(output, "usage", where) if isinstance(output, Mapping) else {}
+    told = {"tokens": "total_tokens", "input_tokens": "input_tokens", "output_tokens": "output_tokens"}
+    several = bool(said) and any(said.get(name) != own.get(name) for name in told.values())
     return measures_of(
         cost=own.get("total_cost"),
         latency=sample.get("total_time"),
-        tokens=own.get("total_tokens"),
-        input_tokens=own.get("input_tokens"),
-        output_tokens=own.get("output_tokens"),
+        **{name: (said or own).get(of) for name, of in told.items()},
+        **{of_all: own.get(name) for name, of_all in OF_ALL_CALLS.items() if several},
         logprob=_logprob(sample),
     )
 
@@ -161,12 +169,36 @@ def _from_zip(path: Path) -> tuple[dict[str, Any], Iterable[Any]]:
     if "header.json" not in members:
         raise InvalidInputError(f"'{path}': the log has no header.json; the evaluation was stopped before its end.")
     header = parse_json(unpacked(path, members["header.json"]), f"'{path}', header.json")
+    names = [name for name in members if name.startswith("samples/")]
+
+    def whole(name: str) -> Any:
+        return parse_json(unpacked(path, members[name]), f"'{path}', {name}")
+
     if "summaries.json" in members and not _logs_probabilities(header):
         found = parse_json(unpacked(path, members["summaries.json"]), f"'{path}', summaries.json")
-        return header, list_of(found, f"'{path}'", "the samples")
-    names = [name for name in members if name.startswith("samples/")]
+        samples = list_of(found, f"'{path}'", "the samples")
+        some = names[:: max(1, len(names) // _LOOKED_AT)]
+        if not any(map(_is_cut, samples)) and not any(_took_more_calls(whole(name)) for name in some):
+            return header, samples
     must_fit(path, [members[name] for name in names])
-    return header, (parse_json(unpacked(path, members[name]), f"'{path}', {name}") for name in names)
+    return header, map(whole, names)
+
+
+def _is_cut(sample: Any) -> bool:
+    """Whether a summary holds the beginning of a long input only."""
+    return isinstance(sample, Mapping) and _CUT in json.dumps(sample.get("input"))
+
+
+def _took_more_calls(sample: Any) -> bool:
+    """Whether a sample took more tokens than its last response says: those of earlier calls, or of a grader."""
+    if not isinstance(sample, Mapping) or not isinstance(sample.get("output"), Mapping):
+        return False
+    last, all_calls = sample["output"].get("usage"), sample.get("model_usage")
+    if not isinstance(last, Mapping) or not isinstance(all_calls, Mapping):
+        return False
+    return [last.get(name) for name in _TOKENS] != [
+        sum(used.get(name) or 0 for used in all_calls.values() if isinstance(used, Mapping)) for name in _TOKENS
+    ]
 
 
 def _logs_probabilities(header: Any) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from riskfront._data.logs.record import Record, Unusable, as_number, as_score, measures_of, positive
-from riskfront._data.logs.responses import about_prompt, prompt_text
+from riskfront._data.logs.responses import about_prompt, inputs_text
 from riskfront._data.logs.tools.json_files import KINDS, below, rows_of
 from riskfront.errors import InvalidInputError
 
@@ -36,11 +36,17 @@ def records(path: Path) -> Iterator[Record]:
             raise InvalidInputError(f"'{path}', row {number}: an observation must have a trace_id; it has none.")
         traces[row["trace_id"]].append(row)
     for number, (name, parts) in enumerate(traces.items(), start=1):
-        called = [part for part in parts if any(isinstance(part.get(key), str) for key in _MODEL)]
+        called = [part for part in _in_time(parts) if any(isinstance(part.get(key), str) for key in _MODEL)]
         if called:
             yield _record(name, called, scores, f"'{path}', trace {number}")
         else:
             yield Record({"model": ""}, "langfuse", name, {}, left_out="traces that called no model")
+
+
+def _in_time(parts: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """As they were made: exports begin with the latest."""
+    known = all(isinstance(part.get("start_time"), str) for part in parts)
+    return sorted(parts, key=lambda part: str(part["start_time"])) if known else parts
 
 
 def _record(trace: str, parts: list[Mapping[str, Any]], scores: Mapping[str, Mapping[str, Any]], where: str) -> Record:
@@ -69,7 +75,7 @@ def _record(trace: str, parts: list[Mapping[str, Any]], scores: Mapping[str, Map
         repeat=trace,
         answer=parts[-1]["output"] if isinstance(parts[-1].get("output"), str) else None,
         text=parts[-1]["output"] if isinstance(parts[-1].get("output"), str) else None,
-        about=about_prompt(_text(asked)),
+        about=about_prompt(inputs_text(asked)),
         where=where,
         failed=parts[-1].get("level") == "ERROR",
         when=str(first.get("start_time") or ""),
@@ -97,10 +103,6 @@ def _total(parts: list[Mapping[str, Any]], *names: str) -> float | None:
 def _usage(parts: list[Mapping[str, Any]], name: str) -> float | None:
     used = [part.get("usage_details") or part.get("usage") for part in parts]
     return _total([one if isinstance(one, Mapping) else {} for one in used], name)
-
-
-def _text(asked: Any) -> str:
-    return prompt_text(asked) or json.dumps(asked, sort_keys=True)
 
 
 def _scores(path: Path) -> dict[str, dict[str, list[Any]]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from riskfront._data.logs.record import Record, Unusable, as_score
-from riskfront._data.logs.responses import about_prompt
+from riskfront._data.logs.responses import about_prompt, digest_of, prompt_text
 from riskfront._data.logs.tools.json_files import (
     below,
     field,
@@ -43,6 +43,7 @@ def records(path: Path) -> Iterator[Record]:
     if name is None:
         raise InvalidInputError(f"'{path}': the name must read samples_<task>_<date>.jsonl, as {TOOL} writes it.")
     setting, known = _setting(path, name["date"]), _metrics(path, name["date"], name["task"])
+    templated = bool(setting.get("chat_template"))
     seen: Counter[str] = Counter()
     task, shared = name["task"], dict[str, str]()
     for number, line in numbered_lines(path):
@@ -63,7 +64,8 @@ def records(path: Path) -> Iterator[Record]:
             repeat=line.get("doc_id", 0),  # a dataset may hold one document twice
             variant=shared.setdefault(variant, variant),
             answer=responses[0] if type(responses) is list and responses and type(responses[0]) is str else None,
-            about=about_prompt(_prompt(line.get("arguments"))),
+            about=about_prompt(_prompt(line.get("arguments"), templated)),
+            asked=None if line.get("doc_hash") else digest_of(line.get("doc")),
             where=number,
             when=name["date"],
             text=_text_of(line.get("resps")),
@@ -99,14 +101,21 @@ def _by_order(known: Mapping[str, list[str]], seen: Counter[str], document: str)
     return filters[seen[document] - 1] if seen[document] <= len(filters) else filters[-1]
 
 
-def _prompt(arguments: Any) -> Any:
-    """The text that the model was given, of several choices that of the first: [[text, ...]], or by name in later versions."""
+def _prompt(arguments: Any, templated: bool) -> Any:
+    """The text that the model was given, of several choices that of the first: [[text, ...]], or by name in later versions.
+
+    Messages are logged as JSON. What a model's own chat template made of them is no prompt that a request holds.
+    """
     try:
-        if type(arguments) is dict:
-            return arguments["gen_args_0"]["arg_0"]
-        return arguments[0][0]
+        text = arguments["gen_args_0"]["arg_0"] if type(arguments) is dict else arguments[0][0]
     except (KeyError, IndexError, TypeError):
         return None
+    if type(text) is str and text.startswith('[{"role"'):
+        try:
+            return prompt_text(json.loads(text))
+        except ValueError:
+            return text
+    return None if templated else text
 
 
 def _setting(path: Path, date: str) -> dict[str, Any]:

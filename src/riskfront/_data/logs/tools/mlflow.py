@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from riskfront._data.logs.record import Record, Unusable, as_score, measures_of, seconds
-from riskfront._data.logs.responses import about_prompt
+from riskfront._data.logs.responses import about_prompt, digest_of, inputs_text
 from riskfront._data.logs.tools.json_files import below, read_json
 from riskfront._data.reading.opening import read_frame
 from riskfront.errors import InvalidInputError
@@ -47,7 +47,8 @@ def records(path: Path) -> Iterator[Record]:
             measures_of(latency=_latency(row), tokens=row.get("token_count")),
             repeat=number,
             answer=next((row[name] for name in ("response", "outputs") if isinstance(row.get(name), str)), None),
-            about=about_prompt(_asked(row)),
+            about=about_prompt(_prompt(row)),
+            asked=digest_of(_prompt(row)),  # a name that a client gave may be that of another question in another run
             where=where,
             failed=failed,
         )
@@ -100,6 +101,17 @@ def _latency(row: Mapping[Any, Any]) -> float | None:
 
 def _asked(row: Mapping[Any, Any]) -> Any:
     return next((row[name] for name in ("request", "inputs", "input", "question") if row.get(name) is not None), None)
+
+
+def _prompt(row: Mapping[Any, Any]) -> str | None:
+    """What was asked as a text: MLflow logs the inputs of a function as JSON."""
+    asked = _asked(row)
+    if isinstance(asked, str) and asked[:1] in ("{", "["):
+        try:
+            asked = json.loads(asked)
+        except (ValueError, RecursionError):
+            return asked
+    return inputs_text(asked)
 
 
 def _example(row: Mapping[Any, Any], where: str) -> str:

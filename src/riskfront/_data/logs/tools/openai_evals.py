@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from riskfront._data.logs.record import Record, as_score, joined, measures_of
-from riskfront._data.logs.responses import about_prompt
+from riskfront._data.logs.responses import about_prompt, digest_of
 from riskfront._data.logs.tools.json_files import below, field, must_be_object, object_of, read_lines
 from riskfront.errors import InvalidInputError
 
@@ -83,6 +83,7 @@ def _record(spec: dict[str, Any] | None, line: Mapping[str, Any], where: str) ->
         str(field(line, "sample_id", where, TOOL)),
         {name: as_score(value, name, where) for name, value in known.items()},
         repeat=line.get("event_id", 0),
+        asked=digest_of(data.get("expected")) if line["type"] == "match" else None,
         answer=data["picked"] if isinstance(data.get("picked"), str) else None,
         where=where,
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from riskfront._data.logs.record import Record, as_score, measures_of, positive, seconds
-from riskfront._data.logs.responses import about_prompt
+from riskfront._data.logs.responses import about_prompt, inputs_text
 from riskfront._data.logs.tools.json_files import below, field, list_of, must_be_object, object_of, read_json
 from riskfront.errors import InvalidInputError
 
@@ -38,6 +38,7 @@ def records(path: Path) -> Iterator[Record]:
         )
     task = str(object_of(log, "config", where).get("description") or "promptfoo")
     rows = list_of(field(results, "results", where, TOOL), where, "the field 'results'")
+    transformed = _transformed(object_of(log, "config", where).get("providers"))
     asked: Counter[tuple[str, str, str]] = Counter()
     for number, row in enumerate(rows, start=1):
         place = f"{where}, result {number}"
@@ -62,7 +63,7 @@ def records(path: Path) -> Iterator[Record]:
             repeat=asked[key],
             answer=_output(row.get("response")),
             about=about_prompt(_variables(row, place)),
-            text=_output(row.get("response")),
+            text=None if transformed(row, place) else _output(row.get("response")),
             where=place,
             failed=_has_failed(row),
             also={"pass": as_score(row.get("success"), "pass", place)},
@@ -86,8 +87,7 @@ def _has_failed(row: Mapping[str, Any]) -> bool:
 def _variables(row: Mapping[str, Any], place: str) -> str:
     """What differs between tests: the values of their variables, whatever prompt they are put into."""
     values = row.get("vars") or object_of(row, "testCase", place).get("vars")
-    found = must_be_object(values, place, "the field 'vars'") if values else {}
-    return "\n".join(value if isinstance(value, str) else json.dumps(value) for _, value in sorted(found.items()))
+    return inputs_text(must_be_object(values, place, "the field 'vars'") if values else {}) or ""
 
 
 def _test(row: Mapping[str, Any], number: int, place: str) -> str:
@@ -98,6 +98,18 @@ def _test(row: Mapping[str, Any], number: int, place: str) -> str:
     if not held["vars"] and not held["assert"]:
         return str(field(row, "testIdx", place, TOOL))
     return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _transformed(providers: Any) -> Callable[[Mapping[str, Any], str], bool]:
+    """Of a result, whether its output is what a transformation made of the response, which is not logged."""
+    listed = providers if isinstance(providers, list) else []
+    named = {_provider(one) for one in listed if isinstance(one, Mapping) and one.get("transform")}
+
+    def of(row: Mapping[str, Any], place: str) -> bool:
+        options = object_of(object_of(row, "testCase", place), "options", place)
+        return bool(options.get("transform") or options.get("postprocess")) or _provider(row["provider"]) in named
+
+    return of
 
 
 def _provider(provider: Any) -> str:
