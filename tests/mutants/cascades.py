@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from riskfront._cascades import cascade, features, outcomes, replay
-from riskfront._data.logs import gather
+from riskfront._data.logs import gather, read_runs
 from tests.mutants.mutant import Mutant
 
 
@@ -79,7 +79,20 @@ def ids_tell_questions() -> None:
     gather._refuse_other_questions = lambda *given: None
 
 
+def means_decide_what_one_answer_decides() -> None:
+    """A confidence that is a mean over several answers is taken for that of the one answer that a policy asks for."""
+    cascade.usual_times = lambda runs: None
+
+
+def questions_of_a_table_are_not_compared() -> None:
+    """Of a table only the names of examples are compared."""
+    read_runs._with_questions = lambda frame, path: frame
+
+
 MUTANTS = [
+    Mutant("one answer passes for a mean", "cascade: means over several answers", means_decide_what_one_answer_decides),
+    Mutant("copies among judged answers", "cascade: judged answers that were copied", copies_are_examples),
+    Mutant("questions are not compared", "cascade: other questions in a table", questions_of_a_table_are_not_compared),
     Mutant("copies under other names count", "router: a log copied under other names", copies_are_examples),
     Mutant("answers with names of their own count", "router: several answers to one prompt", copies_are_examples),
     Mutant("ids tell questions", "cascade: other questions under one id", ids_tell_questions),

@@ -58,7 +58,13 @@ def scores_of_failed_calls_count() -> None:
     everywhere(read_runs._with_failed_calls, lambda runs, worst: runs)
 
 
+def second_tries_count() -> None:
+    """A later log may hold those examples alone that had failed in the earlier one."""
+    everywhere(gather._refuse_second_tries, lambda records, used: None)
+
+
 MUTANTS = [
+    Mutant("failures have a second try", "logs: failures were asked again", second_tries_count),
     Mutant("failed calls keep their scores", "cascade: failed calls with a score", scores_of_failed_calls_count),
     Mutant(
         "what a run lacks is asked elsewhere", "cascade: a model ran on easy questions alone", absent_examples_go_on

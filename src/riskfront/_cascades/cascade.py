@@ -127,6 +127,7 @@ class Cascade:
         named = [name for name in decides if name in runs.values and len(decides) == 1]
         runs, self._notes = runs_that_count(runs, repeats)
         self._repeats: Repeats = repeats
+        self._notes += _failed(runs)
         self._compared = repeats == "independent"  # declared: equal losses say nothing then
         _say_what_is_missing(runs, score)
         self._all, self._logged = runs, list(dict.fromkeys([score, *paid, *named]))
@@ -466,6 +467,21 @@ def _with_values(runs: Runs, names: Sequence[str]) -> Runs:
     """The runs, in which these columns of examples are also values of every answer: equal for all models, and values still."""
     of_examples = [name for name in names if name not in runs.values]
     return replace(runs, values={**runs.values, **{name: confidences.column(runs, name) for name in of_examples}})
+
+
+def _failed(runs: Runs) -> tuple[str, ...]:
+    """A sentence on calls that failed: of the model that a drop is taken from they make the drop smaller."""
+    shares = runs.values.get("failed")
+    if shares is None or not (shares > 0).any():
+        return ()
+    named = [
+        f"{name} {100 * np.nanmean(row):.3g} %" for name, row in zip(runs.names, shares, strict=True) if (row > 0).any()
+    ]
+    said = (
+        f"Calls that failed: {', '.join(named)}. They score the worst, also of a model that a drop is taken from: the drop is "
+        "that from a model which fails as often."
+    )
+    return (said,)
 
 
 def _say_what_is_missing(runs: Runs, score: str) -> None:

@@ -44,6 +44,7 @@ class Outcomes:
         sampled: "all" if every model is asked several times, to see how sure it is, "first" if only the model asked first is,
             "" if none.
         unsaid: (runs, examples): where nobody knows how sure a model would have been.
+        partly_failed: (runs, examples): where some calls failed and others did not, of which a policy makes one.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class Outcomes:
     called: BoolArray | None
     sampled: str
     unsaid: BoolArray
+    partly_failed: BoolArray
 
     @classmethod
     def by_confidence(
@@ -76,7 +78,7 @@ class Outcomes:
         stops[:-1] &= ~failed[of_gates]
         stops[:-1] |= unsaid[of_gates]
         sampled = "all" if times is not None and said_by_answers(kind, runs, confidence) else ""
-        return cls(kind, runs, stages, stops, called, sampled, unsaid)
+        return cls(kind, runs, stages, stops, called, sampled, unsaid, _partly_failed(kind, runs, confidence))
 
     @classmethod
     def by_gain(cls, kind: str, runs: Runs, learnt: LearntGain, routes: Routes, times: IntArray | None) -> Outcomes:
@@ -84,7 +86,8 @@ class Outcomes:
         called = routes.called if kind == "cascade" or failed_calls(runs).any() else None
         sampled = "first" if times is not None and said_by_answers(kind, runs, learnt) else ""
         unsaid = nobody_knows(kind, runs, learnt, times)
-        return cls(kind, runs, routes.stages, routes.stops, called, sampled, unsaid)
+        partly_failed = _partly_failed(kind, runs, learnt)
+        return cls(kind, runs, routes.stages, routes.stops, called, sampled, unsaid, partly_failed)
 
     def column(
         self, name: str, *, binary: bool = False, reference: int | None = None
@@ -119,7 +122,8 @@ class Outcomes:
         reference: int | None = None,
     ) -> tuple[CascadeColumn, CascadeColumn | None]:
         missing = np.isnan(values)
-        asked, last = missing | self.unsaid, missing if once is None else np.isnan(once)
+        unknown = self.unsaid | self.partly_failed if name in (*PAID, "calls") else self.unsaid
+        asked, last = missing | unknown, missing if once is None else np.isnan(once)
         if binary and not np.isin(values[~missing], (0, 1)).all():
             raise InvalidInputError(f"a 0/1 loss must hold only 0 and 1; '{name}' does not.")
         fill = 0.0 if missing.all() else float(np.nanmin(values))
@@ -159,6 +163,14 @@ def failed_calls(runs: Runs) -> BoolArray:
     """(runs, examples): where every call of a run failed."""
     shares = runs.values.get("failed")
     return np.zeros((len(runs), runs.n_examples), dtype=bool) if shares is None else np.asarray(shares == 1)
+
+
+def _partly_failed(kind: str, runs: Runs, confidence: Confidence) -> BoolArray:
+    """Where some calls failed and others did not; none where all are made at work too, to see how sure a model is."""
+    shares = runs.values.get("failed")
+    if shares is None or said_by_answers(kind, runs, confidence):
+        return np.zeros((len(runs), runs.n_examples), dtype=bool)
+    return np.asarray((shares > 0) & (shares < 1))
 
 
 def usual_times(runs: Runs) -> IntArray | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 import riskfront as rf
 from riskfront._data.logs.runs import Runs
@@ -22,6 +23,7 @@ RIGHT = {"small": 0.5, "large": 0.7}
 LIMIT, N, FEATURES, FRESH = 0.05, 800, 120, 5000
 PROMPTS, LONG = 500, 60
 HAIR, LABELLED, REQUESTS, COPIED = 1e-6, 300, 400, 150
+TIMES, NOISE, JUDGED = 8, 3.0, 20
 
 
 def learnt_from_noise(trial: int) -> bool:
@@ -220,7 +222,77 @@ def other_questions(trial: int) -> bool:
     return bool(certificate.certified["models"].isin(["small", "small > large"]).any())
 
 
+def means_of_several_answers(trial: int) -> bool:
+    """Every model answered eight times, and log-probabilities are noisy. A policy that asks once does not decide by their mean:
+    it trusts the small model on too many hard prompts."""
+    rng, hard = np.random.default_rng([69, trial]), np.arange(2 * COPIED) % 2 == 0
+    right = np.stack([np.where(hard, 0.2, 0.95), np.where(hard, 0.9, 0.95)])
+    values = {
+        "score": rng.binomial(TIMES, right) / TIMES,
+        "cost": np.array([[0.1], [10.0]]) * np.ones(right.shape),
+        "samples": np.full(right.shape, float(TIMES)),
+        "logprob": -5.0 - 2.0 * hard + NOISE / np.sqrt(TIMES) * rng.standard_normal(right.shape),
+    }
+    runs = Runs(pd.DataFrame({"model": list(RIGHT)}), pd.DataFrame({"example": np.arange(len(hard))}), values)
+    made = rf.Cascade(runs, confidence="logprob", thresholds=[-6.0])
+    certificate = rf.calibrate(
+        made.table(), rf.Problem(["score drop <= 0.12"], minimize="cost", reference="large"), seed=trial
+    )
+    if not certificate or certificate.config["models"] != "small > large":
+        return False
+    deviation = NOISE / np.sqrt(made.policy(certificate).needs.samples)
+    return bool(0.5 * (0.9 - 0.2) * stats.norm.cdf(-1.0 / deviation) > 0.12)
+
+
+def judged_copies(trial: int) -> bool:
+    """Few judged answers come many times, under other names: the mean of the judge is that of few."""
+    rng = np.random.default_rng([70, trial])
+    here, few = _judged_runs(rng, "labelled", LABELLED), _judged_runs(rng, "judged", JUDGED)
+    examples = pd.concat([few.examples.assign(prompt=few.examples["example"])] * (4 * LABELLED // JUDGED))
+    examples["example"] = [f"again {k}" for k in range(len(examples))]
+    values = {n: np.tile(v, (1, len(examples) // JUDGED)) for n, v in few.values.items() if n != "score"}
+    made = rf.Cascade(here, confidence="confidence", thresholds=[0.5])
+    problem = rf.Problem([f"score drop <= {LIMIT} proxy judge"], minimize="cost", reference="large")
+    try:
+        others = made.unlabelled(Runs(few.settings, examples.reset_index(drop=True), values), ["judge"])
+        certificate = rf.calibrate(made.table(also=["judge"]), problem, seed=trial, unlabelled=others)
+    except rf.InvalidInputError:
+        return False
+    return bool(certificate.certified["models"].isin(["small", "small > large"]).any())
+
+
+def other_questions_in_a_table(trial: int) -> bool:
+    """As in logs, in a table that says what was asked."""
+    rng, easy = np.random.default_rng([71, trial]), np.arange(2 * COPIED) % 2 == 0
+    right = {"small": np.where(easy, 0.7, 0.2), "large": np.where(easy, 0.95, 0.25)}
+    parts = []
+    for model, chance in right.items():
+        asked = rng.permutation(len(easy)) if model == "large" else np.arange(len(easy))
+        columns = {
+            "model": model,
+            "example": np.arange(len(easy)),
+            "question": [f"How much is {k} and {k}?" for k in asked],
+            "score": (rng.random(len(easy)) < chance[asked]).astype(float),
+            "cost": 1.0 if model == "small" else 10.0,
+            "logprob": -0.1 - 1.0 * ~easy[asked],
+        }
+        parts.append(pd.DataFrame(columns))
+    with tempfile.TemporaryDirectory() as folder:
+        pd.concat(parts).to_csv(f"{folder}/runs.csv", index=False)
+        try:
+            runs = rf.read_runs(f"{folder}/runs.csv")
+        except rf.InvalidInputError:
+            return False
+    made = rf.Cascade(runs, confidence="logprob", thresholds=[-0.5])
+    problem = rf.Problem([f"score drop <= {LIMIT}"], minimize="cost", reference="large")
+    certificate = rf.calibrate(made.table(), problem, seed=trial)
+    return bool(certificate.certified["models"].isin(["small", "small > large"]).any())
+
+
 SUITES = [
+    Suite("cascade: means over several answers", one_by_one(means_of_several_answers), 40),
+    Suite("cascade: judged answers that were copied", one_by_one(judged_copies), 160),
+    Suite("cascade: other questions in a table", one_by_one(other_questions_in_a_table), 20),
     Suite("router: a log copied under other names", one_by_one(copied_under_other_names), 40),
     Suite("router: several answers to one prompt", one_by_one(answers_with_names_of_their_own), 200),
     Suite("cascade: other questions under one id", one_by_one(other_questions), 20),

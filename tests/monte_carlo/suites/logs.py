@@ -164,7 +164,33 @@ def scored_failures(trial: int) -> bool:
     return bool(certificate.certified["models"].isin(MODELS).any())
 
 
+def asked_again(trial: int) -> bool:
+    """Tests that failed are run once more (promptfoo's --filter-failing), and the latest answers are taken: no model reaches
+    the limit at its first try."""
+    rng = np.random.default_rng([79, trial])
+    right = rng.random((len(MODELS), N)) < RIGHT - FAILS
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for time, asked in enumerate((np.ones_like(right), ~right)):
+            found = right if time == 0 else rng.random(right.shape) < RIGHT - FAILS
+            rows = [
+                {**_promptfoo_row(model, test, rng), "score": int(found[m, test]), "failureReason": 0}
+                for m, model in enumerate(MODELS)
+                for test in np.flatnonzero(asked[m]).tolist()
+            ]
+            results = {"version": 3, "timestamp": f"2026-01-0{time + 1}", "results": rows, "prompts": [], "stats": {}}
+            for row in rows:
+                row.pop("error", None)
+            Path(folder, f"{time}.json").write_text(json.dumps({"evalId": "e", "results": results, "config": {}}))
+        try:
+            rf.read_runs(folder, latest=True).save(f"{folder}/runs.parquet")
+        except rf.InvalidInputError:
+            return False
+        return bool(rf.calibrate(f"{folder}/runs.parquet", PROBLEM, seed=trial))
+
+
 SUITES = [
+    Suite("logs: failures were asked again", one_by_one(asked_again), 100),
     Suite("cascade: failed calls with a score", one_by_one(scored_failures), 100),
     Suite("cascade: a model ran on easy questions alone", one_by_one(easy_questions_alone), 100),
     Suite("logs: an epoch of Inspect that failed", one_by_one(inspect_epochs), 100),

@@ -78,9 +78,7 @@ class Caller:
             timeout=entry.timeout,
             max_retries=0,
             **{name: value for name, value in given.items() if value is not None},
-            **({"logprobs": True} if self.logprobs else {}),
-            **entry.parameters,
-            **self.parameters,
+            **{**entry.parameters, **self.parameters, **({"logprobs": True} if self.logprobs else {})},
         )
 
     def _price(self, reply: Any, completion: Mapping[str, Any]) -> float | None:

@@ -23,6 +23,18 @@ _PRICES = ("per_call", "per_million_input", "per_million_output")
 HARMLESS = frozenset({"model", "messages", "stream", "stream_options", "user", "metadata", "store", "about"})
 
 
+#: parameters that no configuration sets
+_OWN = {
+    "n": "a policy judges one answer a call, and asks as often as in the logs by itself",
+    "stream": "an answer is judged as a whole, and streamed to the client once it is decided on",
+    "model": "it has an entry of its own, beside parameters",
+    "api_base": "it has an entry of its own, beside parameters",
+    "timeout": "it has an entry of its own, beside parameters",
+    "max_retries": "it is called 'retries' and stands beside parameters",
+    "messages": "they are those of the request; a system message or a template have entries of their own",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
     """One model of a policy.
@@ -124,6 +136,10 @@ def configuration(data: Mapping[str, Any], policy: Policy, where: str = "the con
         raise InvalidInputError(
             f"{where} names the environment variable {lacking[0]}, which must hold a key; it is not set."
         )
+    if set(server.allow) & set(_OWN):
+        raise InvalidInputError(
+            f"{where}, server: allow must not name {', '.join(sorted(set(server.allow) & set(_OWN)))}, on which decisions rest."
+        )
     if min(server.most_running, server.most_waiting + 1) < 1:
         raise InvalidInputError(f"{where}, server: most_running must be at least 1 and most_waiting at least 0.")
     return Configuration(models, server)
@@ -160,6 +176,9 @@ def _must_be_usable(entry: ModelEntry, where: str) -> None:
     for name, price in (entry.price or {}).items():
         if name not in _PRICES or not is_number(price) or price < 0:
             raise InvalidInputError(f"{where}: price must have numbers of at least 0 under {', '.join(_PRICES)}.")
+    own = next((name for name in entry.parameters if name in _OWN), None)
+    if own is not None:
+        raise InvalidInputError(f"{where}: '{own}' must not be among the parameters: {_OWN[own]}.")
     secret = next((name for name in entry.parameters if "key" in name.lower() or name.lower() == "token"), None)
     if secret is not None:
         raise InvalidInputError(f"{where}: keys must come from the environment, never from a file; remove '{secret}'.")
