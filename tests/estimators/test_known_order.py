@@ -82,12 +82,27 @@ def test_start_row_never_exceeds_its_count() -> None:
 
 def test_thresholds_tell_all_scores_apart_and_do_not_depend_on_how_often_they_occur() -> None:
     scores = np.round(np.random.default_rng(1).random(200), 3)
-    found = occurring(scores, lambda t: t)
+    found, (lowest, highest) = occurring(scores, lambda t: t)
+    assert all(low <= middle <= high for low, middle, high in zip(lowest, found, highest, strict=True))
+    assert all(((scores >= a) == (scores >= b)).all() for a, b in zip(lowest, highest, strict=True))
     counts = [(scores >= t).sum() for t in found]
     assert counts == sorted(set(counts), reverse=True)
     # a threshold at a score itself is on the list, so that every score that differs in three digits can be told apart
     assert len(found) == len(np.unique(scores))
-    assert occurring(np.repeat(scores, 3), lambda t: t) == found
+    assert occurring(np.repeat(scores, 3), lambda t: t)[0] == found
+
+
+@pytest.mark.parametrize(("limit", "high"), [("precision >= 0.8", True), ("npv >= 0.8", False)])
+def test_the_first_tested_threshold_is_the_last_that_selects_so_many(data, limit: str, high: bool) -> None:
+    """Of all listed thresholds that select the same examples, the proof of ``start_row`` covers the last alone."""
+    model, X, y = data
+    X = X[:300]
+    safe = rf.RiskControlledClassifier(model, limits=limit)
+    safe.fit(X, y[:300])
+    first, step = safe.certificate_.tested.iloc[0]["threshold"], 1e-4 if high else -1e-4
+    scores = model.predict_proba(X)[:, 1]
+    if 0.1 < first < 0.9:  # where the list has steps of 1e-4
+        assert (scores >= first).sum() != (scores >= first - step).sum()
 
 
 def test_all_examples_test_and_the_words_come_back(data) -> None:

@@ -59,7 +59,7 @@ def test_cost_is_what_the_prices_say(data) -> None:
 
 def test_largest_cost_is_that_of_outcomes_that_come_together() -> None:
     prices = Prices({"false_positive": 3.0, "missed_positive": 2.0, "abstained": 2.0}, None, None)
-    assert prices.bounds(True) == {"cost": (0, 4)}  # a positive example without an answer is missed, too
+    assert prices.bounds(True) == {"cost": (0, 4)}  # without an answer, a positive example is missed
     assert Prices({"error": 3.0, "abstained": 1.0}, None, None).bounds(False) == {"cost": (0, 3)}
 
 
@@ -298,6 +298,16 @@ def test_several_measurements_of_one_example_are_no_examples() -> None:
         rf.RiskControlledIntervals(_Zero(), limits="coverage >= 80 %").fit(X, y)
     rf.RiskControlledIntervals(_Zero(), limits="coverage >= 60 %").fit(X, y, clusters=rows)
     rf.RiskControlledIntervals(_Zero(), limits="coverage >= 80 %", repeats="independent").fit(X, y)
+
+
+@pytest.mark.parametrize("clusters", [np.arange(1200), np.repeat(np.arange(20), 60)])
+def test_copies_in_other_clusters_are_no_independent_clusters(clusters: np.ndarray) -> None:
+    rng = np.random.default_rng(0)
+    X, y = np.tile(rng.random((60, 2)), (20, 1)), np.tile(rng.random(60), 20)
+    model = rf.RiskControlledIntervals(_Zero(), limits="coverage >= 80 %")
+    with pytest.raises(rf.InvalidInputError, match=r"1,140 have exactly the X of another in another cluster"):
+        model.fit(X, y, clusters=clusters)
+    model.set_params(repeats="independent", limits="coverage >= 50 %").fit(X, y, clusters=clusters)
 
 
 def test_few_different_rows_are_independent_draws() -> None:

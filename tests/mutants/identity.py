@@ -40,6 +40,15 @@ def measured_again_counts() -> None:
     method(Examples, "_refuse_several_labels", lambda real: lambda self: None)
 
 
+def clusters_are_never_copies() -> None:
+    """Rows of different clusters are taken for independent draws, whatever they hold."""
+    method(
+        Examples,
+        "_refuse_several_labels",
+        lambda real: lambda self: None if self.clusters is not None else real(self),
+    )
+
+
 def positions_shuffle_a_split() -> None:
     everywhere(examples.say_enough, lambda columns: True)
 
@@ -100,6 +109,7 @@ MUTANTS = [
     Mutant("evaluate: copies count", "evaluate: copies of examples", copies_of_examples_pass),
     Mutant("tune: positions shuffle the split", "tune: positions with sorted outcomes", positions_shuffle_a_split),
     Mutant("estimator: copies count", "estimator: copies of examples", copies_of_examples_pass),
+    Mutant("intervals: clusters are never copies", "intervals: copies in other clusters", clusters_are_never_copies),
     Mutant("estimator: rows measured again count", "estimator: examples measured again", measured_again_counts),
     Mutant("classifier: splits training rows by position", "classifier: copies of training rows", trains_by_position),
     Mutant("unlabelled: calibration texts left out", UNLABELLED, calibration_texts_left_out_elsewhere),

@@ -104,6 +104,18 @@ def uses_the_last_setting() -> None:
     method(calibrated.CalibratedModel, "_certify", make)
 
 
+def scale_as_it_is_now() -> None:
+    """Intervals use the scale that is set when they are asked for."""
+    from riskfront.estimators._intervals import RiskControlledIntervals
+
+    RiskControlledIntervals._scale = property(lambda self: self.scale, lambda self, scale: None)  # type: ignore[assignment]
+
+
+def frontiers_outlive_a_fit() -> None:
+    """A frontier of one model may be chosen from when another has been fitted."""
+    method(calibrated.CalibratedModel, "_forget", lambda real: lambda self: None)
+
+
 def calibrates_on_texts_it_learnt() -> None:
     from riskfront.transformers._data import texts
 
@@ -122,6 +134,8 @@ def looks_forgotten() -> None:
 
 
 MUTANTS = [
+    Mutant("intervals: the scale as it is now", "estimators: set after fit", scale_as_it_is_now),
+    Mutant("estimators: a frontier outlives a fit", "estimators: set after fit", frontiers_outlive_a_fit),
     Mutant(
         "many labels: planned on what is tested", "many labels: a threshold for each", labels_planned_on_what_is_tested
     ),

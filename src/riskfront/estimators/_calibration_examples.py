@@ -53,7 +53,7 @@ class Examples:
             return given
         kept = found.kept(repeats)
         own = given if len(kept.positions) == len(found) else given.take(kept.positions)
-        if repeats != "independent" and clusters is None:
+        if repeats != "independent":
             own._refuse_several_labels()
         return replace(own, notes=kept.notes, copies=kept.copies)
 
@@ -66,15 +66,27 @@ class Examples:
         return ExampleFingerprints.of(self.X, self.y, self.amounts, *codes)
 
     def _refuse_several_labels(self) -> None:
-        """An error where X repeats more than independent draws explain: one example, measured or labelled several times."""
+        """An error where X repeats more than independent draws explain: one example, measured or labelled several times.
+
+        Rows of one cluster may be alike; those of different clusters must be independent draws.
+        """
         alone = ExampleFingerprints.of(self.X)
-        if alone is not None and alone.n_copies:
+        if alone is not None and self.clusters is not None:
+            pairs = np.stack([alone.numbers, self.clusters.codes.astype(np.uint64)], axis=1)
+            alone = alone.take(np.unique(pairs, axis=0, return_index=True)[1])
+        if alone is None or not alone.n_copies:
+            return
+        said = f"a guarantee needs every example once; of {len(self):,} rows {alone.n_copies:,} have exactly the X of another"
+        if self.clusters is not None:
             raise InvalidInputError(
-                f"a guarantee needs every example once; of {len(self):,} rows {alone.n_copies:,} have exactly the X of "
-                "another, which independent draws do not explain. Several labels of one example are no independent draws: give "
-                "clusters=, one value for all rows with the same X. Where equal X were drawn independently of each other, say "
-                "so: repeats='independent'."
+                f"{said} in another cluster, which independent draws do not explain. Give all rows with the same X one "
+                "cluster, or leave copies out. Where equal X were drawn independently of each other, say so: repeats='independent'."
             )
+        raise InvalidInputError(
+            f"{said}, which independent draws do not explain. Several labels of one example are no independent draws: give "
+            "clusters=, one value for all rows with the same X. Where equal X were drawn independently of each other, say "
+            "so: repeats='independent'."
+        )
 
     @property
     def _digest(self) -> bytes:

@@ -217,6 +217,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
             problem = of_clusters(problem)
         table = classifier_table(probabilities, kept, classes, problem, offered, positive, prices)
         self.classes_, self.abstain_label_, self._at_positive, self._tried = classes, label, positive, offered
+        self._costs = self.costs, self.largest_amount  # the certificate speaks of these, whatever is set later
         return model, table, problem, seed, offered.method
 
     def loss_table(self, X: Any, y: Any, groups: Any = None, clusters: Any = None, amounts: Any = None) -> LossTable:
@@ -225,7 +226,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
         X, y = checked_examples(X, y, type(self).__name__)
         given = Examples.of(X, y, groups, self.repeats, clusters=clusters, amounts=amounts)
         problem = self.certificate_.problem
-        prices = Prices.of(self.costs, self.largest_amount, problem, given.amounts)
+        prices = Prices.of(*self._costs, problem, given.amounts)
         probabilities = probabilities_of(self.estimator_, given.X, self.classes_)
         return classifier_table(probabilities, given, self.classes_, problem, self._tried, self._at_positive, prices)
 
@@ -235,7 +236,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
         probabilities = probabilities_of(self.estimator_, X, self.classes_)
         found = deployed_outcomes(probabilities, y, self.classes_, self._at_positive, config)
         amounts = None if amounts is None else np.asarray(amounts, dtype=np.float64)
-        prices = Prices.of(self.costs, self.largest_amount, self.certificate_.problem, amounts)
+        prices = Prices.of(*self._costs, self.certificate_.problem, amounts)
         return found if prices is None else {**found, **prices.columns(found)}
 
     def predict(self, X: Any) -> Array:

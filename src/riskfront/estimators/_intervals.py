@@ -27,6 +27,7 @@ _WIDEST_FIRST = OrderedKnob(safest={"widening": "high"})
 _PLANNED = "planned"  # "auto" without the order from the widest on
 #: of means of clusters: candidates come from the tested examples, so a test must not fail where fewer values are missed
 MONOTONE = "hoeffding-bentkus"
+_OF_TOTALS = ("auto", "binomial", "hoeffding", "hoeffding-simple", "bentkus", MONOTONE)
 _COVERED = {"coverage": 1, "missed": -1}  # +1 where the mean can only rise with the widening
 
 
@@ -133,6 +134,7 @@ class RiskControlledIntervals(RegressorMixin, CalibratedModel):  # type: ignore[
                 f"{len(self.estimator)} and scale={self.scale!r}."
             )
         model, kept = self._model(seed, Examples.of(X, y, groups, self.repeats, clusters=clusters))
+        self._scale = self.scale  # the certificate speaks of this one, whatever is set later
         needed, in_order = self._needed_widenings(model, kept), isinstance(method, OrderedKnob)
         if clusters is not None:
             problem = problem.using(MONOTONE)
@@ -196,7 +198,7 @@ class RiskControlledIntervals(RegressorMixin, CalibratedModel):  # type: ignore[
             lower, upper = (_numbers(one.predict(X), "predict") for one in model)
             return np.minimum(lower, upper), np.maximum(lower, upper), np.ones(len(lower))
         middle = _numbers(model.predict(X), "predict")
-        scale = np.ones(len(middle)) if self.scale is None else _numbers(self.scale.predict(X), "scale.predict")
+        scale = np.ones(len(middle)) if self._scale is None else _numbers(self._scale.predict(X), "scale.predict")
         if (scale <= 0).any():
             raise InvalidInputError(
                 f"scale must predict numbers above 0; got {scale.min():g}. Predict the logarithm, say."
@@ -244,11 +246,15 @@ def _with_one_below(widenings: FloatArray) -> FloatArray:
 
 
 def _widest_is_safest(problem: Problem) -> bool:
-    """Whether every limit is on coverage, from below, or on what is missed, from above: in all examples or in groups."""
+    """Whether every limit is on coverage, from below, or on what is missed, from above: in all examples or in groups.
+
+    And tested by how many are missed: bets on single examples may fail at a widening and pass at a narrower one.
+    """
     return all(
         limit.loss in _COVERED
         and (limit.at_least is not None) == (_COVERED[limit.loss] > 0)
         and limit.given is None
+        and limit.p_value in _OF_TOTALS
         and not any(
             (limit.over, limit.quantile, limit.worst, limit.weights, limit.gap_per, limit.drop_from, limit.proxy)
         )

@@ -166,7 +166,7 @@ class RiskControlledMultiLabel(ClassifierMixin, CalibratedModel):  # type: ignor
         """What every setting loses on every example: the table that ``fit`` calibrates on, say to verify its certificate."""
         check_is_fitted(self, "certificate_")
         given = Examples.of(X, _checked_labels(y), groups, self.repeats, clusters=clusters)
-        if self.per_label:
+        if _LEVEL in self._settings[0]:
             given = _divided(given, self._planned)[1]
         problem = self.certificate_.problem
         return _table(scores_of(self.estimator_, given.X), given, problem, self._settings, self._tried, self._values)
@@ -174,7 +174,9 @@ class RiskControlledMultiLabel(ClassifierMixin, CalibratedModel):  # type: ignor
     def predict(self, X: Any) -> Array:
         """(n, labels) of 0 and 1: the labels that are given. In other classes where the model has other two for a label."""
         config = self._certified_config()
-        at = [config[f"threshold {k}"] if self.per_label else config["threshold"] for k in range(len(self._values))]
+        at = [
+            config["threshold"] if "threshold" in config else config[f"threshold {k}"] for k in range(len(self._values))
+        ]
         given = _given(scores_of(self.estimator_, X), np.asarray(at))
         return np.stack([pair[column.astype(int)] for pair, column in zip(self._values, given.T, strict=True)], axis=1)
 

@@ -18,6 +18,9 @@ from riskfront.estimators._known_order import Knob, KnownOrder, known_order, sta
 from riskfront.methods import Method, OrderedKnob, ParetoTesting
 from riskfront.methods._plan import planning_share
 
+#: the lowest and the highest of the fixed thresholds for which each offered one stands
+Ends = tuple[list[float], list[float]]
+
 _ABSTENTION = frozenset({"answered", "abstained"})
 
 
@@ -81,8 +84,11 @@ def offered_thresholds(
         order.condition is not None and planning is None
     ):  # a start by count is proven for single rows
         return planned
-    listed = given if own[knob] else _with_occurring(given, knob, probabilities, positive)
-    return _from_the_start(listed, order, problem, probabilities, positive)
+    if own[knob]:
+        values = (given.thresholds or []) if knob == "threshold" else given.abstain
+        return _from_the_start(given, (values, values), order, problem, probabilities, positive)
+    listed, ends = _with_occurring(given, knob, probabilities, positive)
+    return _from_the_start(listed, ends, order, problem, probabilities, positive)
 
 
 def tells_classes_apart(problem: Problem, priced: Collection[str] = ()) -> bool:
@@ -129,22 +135,28 @@ def _quantiles(scores: FloatArray, count: int, least: float) -> list[float]:
     return sorted({float(np.clip(round(value, 6), least, 1 - least)) for value in found})
 
 
-def _with_occurring(given: Offered, knob: Knob, probabilities: FloatArray, positive: int) -> Offered:
-    """The thresholds of a fixed list that tell the scores apart."""
+def _with_occurring(given: Offered, knob: Knob, probabilities: FloatArray, positive: int) -> tuple[Offered, Ends]:
+    """The thresholds of a fixed list that tell the scores apart, and the ends of what each stands for."""
     rounding = rule.rounding_of(probabilities)
     if knob == "threshold":
         scores = probabilities[:, positive].astype(np.float64)
-        return replace(given, thresholds=occurring(scores, lambda t: rule.lowest_positive(t, rounding)))
+        found, ends = occurring(scores, lambda t: rule.lowest_positive(t, rounding))
+        return replace(given, thresholds=found), ends
     threshold = given.thresholds[0] if given.thresholds else None
     confidence = rule.answers(probabilities, threshold, positive).confidence
-    found = occurring(confidence, lambda t: rule.below(t, rounding))
-    return replace(given, abstain=[0.0, *found[1:]])  # the first lets all scores pass, as 0 does
+    found, (lowest, highest) = occurring(confidence, lambda t: rule.below(t, rounding))
+    # the first lets all scores pass, as 0 does
+    return replace(given, abstain=[0.0, *found[1:]]), ([0.0, *lowest[1:]], highest)
 
 
 def _from_the_start(
-    given: Offered, order: KnownOrder, problem: Problem, probabilities: FloatArray, positive: int
+    given: Offered, ends: Ends, order: KnownOrder, problem: Problem, probabilities: FloatArray, positive: int
 ) -> Offered:
-    """The offered values in a known order, without those that too few examples speak of."""
+    """The offered values in a known order, without those that too few examples speak of.
+
+    Args:
+        ends: of what each value stands for, lowest and highest: the test of a value is that of all values between them.
+    """
     method = OrderedKnob(safest={order.knob: order.safest})
     from_high = order.safest == "high"
     end = "highest" if from_high else "lowest"
@@ -155,16 +167,21 @@ def _from_the_start(
     alpha = limit.value if limit.at_least is None else 1 - limit.value
     most = start_count(alpha, problem.delta, len(probabilities)) if 0 < alpha < 1 else len(probabilities)
     counts = _selected(given, order.condition, probabilities, positive)
-    counts = counts[::-1] if from_high else counts
+    values = (given.thresholds or []) if order.knob == "threshold" else given.abstain
+    lowest, highest = ends
+    last = lowest if from_high else highest  # of what each stands for, in the order of the test
+    if from_high:
+        counts, values, last = counts[::-1], values[::-1], last[::-1]
     start = start_row(counts, most)
+    # those before the last that the first tested one stands for come before the start: start_row says nothing of them
+    kept = sorted([last[start], *values[start + 1 :]])
     said = (
         f"All examples tested, from the {end} {order.knob} on that selects {counts[start]:,} of them: a count that looks at no "
         f"label, and at most {most:,} by a rule fixed beforehand."
     )
-    kept = slice(None, len(counts) - start) if from_high else slice(start, None)
     if order.knob == "threshold":
-        return replace(given, thresholds=(given.thresholds or [])[kept], method=method, notes=(said,))
-    return replace(given, abstain=given.abstain[kept], method=method, notes=(said,))
+        return replace(given, thresholds=kept, method=method, notes=(said,))
+    return replace(given, abstain=kept, method=method, notes=(said,))
 
 
 def _selected(given: Offered, condition: str, probabilities: FloatArray, positive: int) -> Array:
@@ -178,13 +195,14 @@ _STEPS = ((3_000, 1e-4), (10_000, 1e-3), (np.inf, 5e-3))  # up to so many exampl
 _DECADES = 6
 
 
-def occurring(scores: FloatArray, cut: Callable[[FloatArray], FloatArray]) -> list[float]:
+def occurring(scores: FloatArray, cut: Callable[[FloatArray], FloatArray]) -> tuple[list[float], Ends]:
     """Thresholds in (0, 1), ascending: one for each way in which a threshold of the list divides the (n,) scores.
 
     The list holds all numbers with four digits (three from 3,000 examples on, every fifth of these from 10,000 on), counted
     from the nearer of 0 and 1: .0831, .5, .9987 are some. Thresholds
-    that divide the scores alike have the same losses, so that testing one of them is testing all: the result is that
-    of a test of the whole list, whichever scores occur. Thresholds above all scores, which select nothing, are left out.
+    that divide the scores alike have the same losses, so that testing one of them, that in their middle, is testing all: the
+    result is that of a test of the whole list, whichever scores occur. Thresholds above all scores, which select nothing, are
+    left out. Second, the ends of what each stands for.
 
     Args:
         cut: the smallest score that each threshold lets pass.
@@ -193,8 +211,12 @@ def occurring(scores: FloatArray, cut: Callable[[FloatArray], FloatArray]) -> li
     left_out = np.searchsorted(np.sort(scores), cut(listed), side="left")
     starts = np.flatnonzero(np.diff(left_out, prepend=-1))
     ends = np.append(starts[1:], len(left_out))
-    kept = listed[(starts + ends - 1) // 2][left_out[starts] < len(scores)]
-    return [float(value) for value in (kept if kept.size else listed[:1])]
+    below_all = left_out[starts] < len(scores)
+    rows = [(starts + ends - 1) // 2, starts, ends - 1]
+    middle, lowest, highest = (
+        [float(value) for value in (listed[row[below_all]] if below_all.any() else listed[:1])] for row in rows
+    )
+    return middle, (lowest, highest)
 
 
 @cache

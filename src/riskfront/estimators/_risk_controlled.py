@@ -148,12 +148,11 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
             raise InvalidInputError(
                 'a frontier must have values for its limits, as {"error": [0.03, 0.05, 0.1]}; got none.'
             )
+        self._forget()
         model, table, problem, seed, method = self._prepared(X, y, self._frontier_method(alphas), groups=groups, **more)
+        warn_of_dependent_rows(table, problem, y)
         self.frontier_ = frontier(table, problem, alphas, method=method, seed=seed, simultaneous=True)
         self.estimator_ = model
-        for earlier in ("certificate_", "config_"):  # of another fit: nothing may be used before something is chosen
-            if hasattr(self, earlier):
-                delattr(self, earlier)
         return self.frontier_
 
     def _frontier_method(self, alphas: Mapping[str, Sequence[float]]) -> str | Method:
@@ -178,10 +177,17 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
     def _calibrated(self: Self, X: Any, y: Any, metadata: Mapping[str, Any], **rows: Any) -> Self:
         """``fit``: the same in every estimator."""
         refuse(metadata)
+        self._forget()
         model, table, problem, seed, method = self._prepared(X, y, self.method, **rows)
         warn_of_dependent_rows(table, problem, y)
         self._certify(model, table, problem, seed, method)
         return self
+
+    def _forget(self) -> None:
+        """Nothing of an earlier fit or frontier may be used or chosen with what this one learns."""
+        for earlier in ("certificate_", "config_", "frontier_"):
+            if hasattr(self, earlier):
+                delattr(self, earlier)
 
     def _certify(
         self, model: Any, table: LossTable, problem: Problem, seed: int, method: str | Method | None = None

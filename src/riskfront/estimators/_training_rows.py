@@ -193,7 +193,7 @@ def resemblance(values: FloatArray) -> float:
     n, centred = len(values), np.asarray(values, dtype=np.float64)
     centred = centred - centred.mean()
     total = float(centred @ centred)
-    if total == 0:
+    if total <= 1e-18 * float(values @ values):  # all equal, up to rounding
         return 0.0
     at = [float(centred[:-lag] @ centred[lag:]) / total for lag in range(1, max(_LAGS) + 1)]
     return max(sum(at[:lags]) * np.sqrt(n / lags) for lags in _LAGS if lags < n / 4)

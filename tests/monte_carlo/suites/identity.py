@@ -12,6 +12,7 @@ import pandas as pd
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError, NotCertifiedWarning
+from tests.monte_carlo.suites.models import Zero
 from tests.support.simulation import Suite, one_by_one
 
 ALPHA, DELTA, HAIR = 0.2, 0.1, 1e-9
@@ -158,6 +159,21 @@ def fit_measured_again(trial: int) -> bool:
         random_state=trial,
     )
     return _certified(model, X, y)
+
+
+def copies_in_other_clusters(trial: int) -> bool:
+    """Sixty rows come a hundred times each, five to a cluster: values are even between 0 and 1, and .8 must be held."""
+    rng = np.random.default_rng([89, trial])
+    rows = rng.permutation(np.repeat(np.arange(60), 100))
+    X, y = rng.random((60, 2))[rows], rng.random(60)[rows]
+    model = rf.RiskControlledIntervals(Zero(), limits="coverage >= 0.8", delta=DELTA)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotCertifiedWarning)
+        try:
+            found = model.fit(X, y, clusters=np.arange(len(rows)) // 5)
+        except InvalidInputError:
+            return False
+    return found.config_ is not None and found.config_["widening"] < 0.8 - 1e-8
 
 
 def trained_on_copies(trial: int) -> bool:
@@ -320,6 +336,7 @@ SUITES = [
     Suite("tune: positions with sorted outcomes", one_by_one(sorted_positions), 300),
     Suite("estimator: copies of examples", one_by_one(fit_copies), 200),
     Suite("estimator: examples measured again", one_by_one(fit_measured_again), 200),
+    Suite("intervals: copies in other clusters", one_by_one(copies_in_other_clusters), 200),
     Suite("classifier: copies of training rows", one_by_one(trained_on_copies), 100),
     Suite("accelerate: frequent texts without labels", one_by_one(unlabelled_repeats), 120, needs="torch"),
 ]

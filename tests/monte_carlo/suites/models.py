@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.exceptions import NotFittedError
 
 import riskfront as rf
 from riskfront.errors import NotCertifiedWarning, SpentExamplesError
@@ -157,6 +158,45 @@ def intervals(trial: int, n: int = 131) -> bool:
         rf.RiskControlledIntervals(Zero(), limits="coverage >= 0.9", delta=DELTA), rng.random((n, 2)), rng.random(n)
     )
     return found.config_ is not None and found.config_["widening"] < 0.9 - 1e-8
+
+
+class Same:
+    """A regressor that says one number."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), self.number)
+
+
+def set_after_fit(trial: int, n: int = 200) -> bool:
+    """What was set, or fitted, after a certificate was made must not be used with it: another scale of intervals, and another
+    model, which is always wrong, with a limit that was chosen on the frontier of the first. To refuse is right."""
+    rng = np.random.default_rng([53, trial])
+    X, more = rng.random((n, 3)), rng.random((n, 3))
+    if trial % 2:
+        intervals = _fitted(rf.RiskControlledIntervals(Zero(), scale=Same(1.0)), X, X[:, 1])
+        intervals.set_params(scale=Same(0.1))
+        return bool(np.ptp(intervals.predict_interval(X)[0]) < 1)
+    y = (X[:, 0] > 0.5).astype(int)
+    model = rf.RiskControlledClassifier(Column(0), limits="error <= 0.2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotCertifiedWarning)
+        model.frontier(X, y, {"error": [0.1, 0.2]})
+        model.set_params(estimator=Opposite()).fit(more, (more[:, 0] > 0.5).astype(int))
+        try:
+            model.choose({"error": 0.1})
+        except NotFittedError:
+            return False
+    return bool((model.predict(X) != y).mean() > 0.5)
+
+
+class Opposite(Scores):
+    """It says the opposite of the first column."""
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return super().predict_proba(1 - X)
 
 
 class Labels:
@@ -340,6 +380,7 @@ SUITES = [
     Suite("many labels: rows of one day are alike", one_by_one(label_days), 150),
     Suite("costs: rare large amounts", one_by_one(rare_large_amounts), 60),
     Suite("classifier: thresholds that planning examples chose", one_by_one(planned_thresholds), 400),
+    Suite("estimators: set after fit", one_by_one(set_after_fit), 100),
     Suite("estimator: the setting in use", one_by_one(estimator), 200),
     Suite("accelerate: coin flips", one_by_one(accelerate), 14, needs="torch"),
 ]

@@ -80,6 +80,9 @@ class ExampleFingerprints:
     def __len__(self) -> int:
         return len(self.numbers)
 
+    def take(self, positions: IntArray) -> ExampleFingerprints:
+        return ExampleFingerprints(self.numbers[positions], [np.asarray(column)[positions] for column in self.columns])
+
     @cached_property
     def n_copies(self) -> int:
         """How many examples are copies of others; 0 where independent draws could explain what is equal."""
