@@ -162,6 +162,8 @@ def test_limits_on_one_class_ask_for_its_share() -> None:
         rf.plan_sample("recall >= 0.95", 0.98)
     with pytest.raises(rf.InvalidInputError, match="with one answer alone"):
         rf.plan_sample("precision >= 0.9", 0.95)
+    with pytest.raises(rf.InvalidInputError, match="however many are positive"):
+        rf.plan_sample("precision >= 0.9", 0.95, prevalence=0.3)
     every = rf.plan_sample("recall >= 0.95", 0.98, prevalence=1, method="ordered-knob").examples
     tenth = rf.plan_sample("recall >= 0.95", 0.98, prevalence=0.1, method="ordered-knob").examples
     assert 9 * every < tenth < 11 * every

@@ -290,9 +290,9 @@ def _with_prevalence(limits: Sequence[Limit], shares: Shares | None, prevalence:
                 )
             if prevalence < 1:
                 found[limit.loss] = prevalence if word in _OF_POSITIVES else 1 - prevalence
-        elif word in _OF_ANSWERS and prevalence is None:
+        elif word in _OF_ANSWERS and prevalence != 1:
             raise InvalidInputError(
-                f"'{limit}' speaks of the examples with one answer alone: give their share, as "
+                f"'{limit}' speaks of the examples with one answer alone, however many are positive: give their share, as "
                 f"shares={{'{limit.loss}': 0.2}} or --share '{limit.loss}=0.2' (1 where every example has its own "
                 f"{limit.loss})."
             )

@@ -14,7 +14,8 @@ from riskfront.errors import InvalidInputError
 from riskfront.statistics import _p_values as p_values
 
 _LIMIT = re.compile(
-    r"^\s*(?:q(?P<quantile>0?\.\d+)\s*\(\s*(?P<inner>.+?)\s*\)|(?P<loss>.+?))\s*(?P<sign><=|>=|≤|≥|<|>)\s*(?P<value>[^\s%]+)"
+    r"^\s*(?:q(?P<quantile>0?\.\d+)\s*\(\s*(?P<inner>.+?)\s*\)|(?P<loss>.+?))"
+    r"\s*(?P<sign><=|>=|≤|≥|<|>|(?<=\s)at (?:most|least)(?=\s))\s*(?P<value>[^\s%]+)"
     r"(?:\s*(?P<percent>%))?"
     r"(?:\s+per\s+(?P<per>.+?))?(?:\s+given\s+(?P<given>.+?))?(?:\s+proxy\s+(?P<proxy>.+?))?\s*$"
 )
@@ -164,7 +165,7 @@ class Limit:
                 f"a limit must read like 'error <= 0.05', 'recall >= 90 %', 'error <= 0.15 per label', "
                 f"'error <= 0.02 given answered' or 'q0.95(latency) <= 300', with a decimal point; got {text!r}."
             ) from None
-        upper = match["sign"] in ("<=", "≤", "<")
+        upper = match["sign"] in ("<=", "≤", "<", "at most")
         loss, drop_from = _loss_and_reference(match["inner"] or match["loss"], reference)
         asked = targets.parsed_name(loss) if drop_from is None else {"loss": loss}
         return cls(
@@ -271,8 +272,8 @@ class Limit:
 
 
 def split_limits(text: str) -> list[str]:
-    """The limits that a text joins by "and"; the text itself where it is one limit."""
-    parts = re.split(r"\s+(?:and|AND|&)\s+", text)
+    """The limits that a text joins by "and" or commas; the text itself where it is one limit."""
+    parts = re.split(r"\s+(?:and|AND|&)\s+|\s*[,;]\s+", text)
     return parts if len(parts) > 1 and all(_LIMIT.match(part) for part in parts) else [text]
 
 
@@ -282,6 +283,11 @@ def _refuse_what_is_no_bound(text: str) -> None:
     if turned is not None:
         meant = f"'{turned['loss']} {turned['sign']}= {turned['value']}'"
         raise InvalidInputError(f"a bound must be written '<=' or '>='; got {text!r}. Write {meant}.")
+    number_first = re.match(r"^\s*(?P<value>[\d.]+(?:\s*%)?)\s*(?P<sign><=|>=|<|>)\s*(?P<loss>[^<>=≤≥]+?)\s*$", text)
+    if number_first is not None:
+        sign = ">=" if number_first["sign"][0] == "<" else "<="
+        meant = f"'{number_first['loss']} {sign} {number_first['value']}'"
+        raise InvalidInputError(f"a limit must begin with what is limited; got {text!r}. Write {meant}.")
     equal = re.match(r"^\s*(?P<loss>[^<>=≤≥]+?)\s*==?\s*(?P<value>[^<>=≤≥]+?)\s*$", text)
     if equal is not None:
         low, high = (f"'{equal['loss']} {sign} {equal['value']}'" for sign in ("<=", ">="))

@@ -239,7 +239,10 @@ def _check_sides(limits: Sequence[Limit]) -> None:
 
 
 def _objectives(names: str | Sequence[str | Objective], *, maximize: bool) -> list[Objective]:
-    listed = [names] if isinstance(names, str | Objective) else list(names)
+    listed = [names] if isinstance(names, str | Objective) or not isinstance(names, Iterable) else list(names)
+    for part in listed:
+        if not isinstance(part, str | Objective):
+            raise InvalidInputError(f"minimize and maximize must name losses, as 'cost'; got {part!r}.")
     return [
         replace(part, maximize=maximize) if isinstance(part, Objective) else Objective(part, maximize=maximize)
         for part in listed

@@ -16,12 +16,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront._support.arrays import Array, FloatArray, IntArray
-from riskfront._support.values import known, plain
+from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 from riskfront.estimators import _decision_thresholds as rule
 from riskfront.estimators._calibration_examples import Examples
 from riskfront.estimators._costs import Prices
-from riskfront.estimators._metrics import WORDS
+from riskfront.estimators._metrics import unknown_word
 from riskfront.estimators._offered import Offered, tells_classes_apart
 
 _SUM_ROUNDING = 0.01  # a class: probabilities may be rounded to per cent
@@ -155,6 +155,12 @@ def _positions(y: Array, classes: Array) -> IntArray:
 
 def _check_labels(problem: Problem, truth: IntArray, classes: Array) -> None:
     """A limit in every class says nothing of a class without examples."""
+    for limit in problem.limits:
+        if limit.per == "label" and limit.given in ("positive", "negative"):
+            raise InvalidInputError(
+                f"'{limit}' speaks of one class, and no example of the other has a part in it; a limit per label must speak of "
+                "both. The recall of every class is 'correct >= 0.9 per label'."
+            )
     absent = np.setdiff1d(np.arange(len(classes)), truth)
     if absent.size and any(limit.per == "label" for limit in problem.limits):
         raise InvalidInputError(
@@ -164,17 +170,18 @@ def _check_labels(problem: Problem, truth: IntArray, classes: Array) -> None:
 
 def _named(problem: Problem, losses: list[str], groups: list[str]) -> list[str]:
     """The losses that the problem mentions: only these are computed."""
-    for term in problem.terms:
-        for loss in term.losses:
+    for asked in (*problem.limits, *problem.objectives):
+        for loss in asked.term.losses:
             if loss in ("cost", "amount") and loss not in losses:
                 raise InvalidInputError(
                     f"'{loss}' needs to know what outcomes cost: costs={{'false_positive': 1, 'missed_positive': 10}}, with "
                     "'amount' instead of a number for fit(X, y, amounts=...); got no costs."
                 )
-            known(loss, [*losses, *([] if loss in losses else WORDS)], "loss")
-        if term.per is not None and term.per not in groups:
+            if loss not in losses:
+                raise unknown_word(asked.said or loss, losses, two="positive" in groups)
+        if asked.per is not None and asked.per not in groups:
             raise InvalidInputError(
-                f"a limit per {term.per} needs the {term.per} of each example: fit(X, y, groups={{'{term.per}': values}}); got "
+                f"a limit per {asked.per} needs the {asked.per} of each example: fit(X, y, groups={{'{asked.per}': values}}); got "
                 f"{', '.join(groups[3:]) or 'no groups'}."
             )
     problem.check_names(losses, groups)

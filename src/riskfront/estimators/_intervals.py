@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin, is_classifier
+from sklearn.base import RegressorMixin, is_classifier, is_outlier_detector
 from sklearn.utils import check_consistent_length, column_or_1d, indexable
 from sklearn.utils.validation import check_is_fitted
 
@@ -124,10 +124,12 @@ class RiskControlledIntervals(RegressorMixin, CalibratedModel):  # type: ignore[
         check_consistent_length(X, y)
         models = self.estimator if isinstance(self.estimator, tuple | list) else [self.estimator]
         known = [model for model in models if hasattr(model, "__sklearn_tags__")]  # any object that predicts will do
-        for classifier in filter(is_classifier, known):
-            raise InvalidInputError(
-                f"estimator must predict numbers; got {type(classifier).__name__}, a classifier. Use RiskControlledClassifier."
-            )
+        for other in known:
+            if is_classifier(other) or is_outlier_detector(other):
+                raise InvalidInputError(
+                    f"estimator must predict numbers; got {type(other).__name__}, which predicts classes. Use "
+                    "RiskControlledClassifier."
+                )
         if isinstance(self.estimator, tuple | list) and (len(self.estimator) != 2 or self.scale is not None):
             raise InvalidInputError(
                 "estimator must be one regressor, with or without scale, or a pair (lower, upper) without; got "

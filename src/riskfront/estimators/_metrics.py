@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from itertools import combinations
 
 from riskfront._problems.limits import Limit, split_limits
@@ -21,18 +22,24 @@ from riskfront.estimators._known_order import known_order
 _WORDS: dict[str, tuple[str, str | None]] = {
     "precision": ("true_positive", "predicted_positive"),
     "ppv": ("true_positive", "predicted_positive"),
+    "positive_predictive_value": ("true_positive", "predicted_positive"),
     "npv": ("true_negative", "predicted_negative"),
+    "negative_predictive_value": ("true_negative", "predicted_negative"),
     "recall": ("true_positive", "positive"),
     "sensitivity": ("true_positive", "positive"),
     "tpr": ("true_positive", "positive"),
+    "true_positive_rate": ("true_positive", "positive"),
     "specificity": ("true_negative", "negative"),
     "tnr": ("true_negative", "negative"),
+    "true_negative_rate": ("true_negative", "negative"),
     "fpr": ("false_positive", "negative"),
     "false_positive_rate": ("false_positive", "negative"),
     "fnr": ("missed_positive", "positive"),
     "false_negative_rate": ("missed_positive", "positive"),
+    "fdr": ("false_positive", "predicted_positive"),
     "false_discovery_rate": ("false_positive", "predicted_positive"),
     "accuracy": ("correct", "answered"),
+    "error_rate": ("error", None),
     "coverage": ("answered", None),
     "abstention": ("abstained", None),
 }
@@ -58,8 +65,17 @@ _F1 = {
     "true_positive": 1.0,
     "false_positive": 0.5,
     "missed_positive": 0.5,
-}  #: the words that limits may use beside the names of outcomes
-WORDS = (*_WORDS, "f1")
+}
+_F1_WORDS = ("f1", "f1_score")
+#: the words that limits may use beside the names of outcomes
+WORDS = (*_WORDS, *_F1_WORDS)
+#: what to write instead of a measure that has no limit here
+_INSTEAD = {
+    "balanced_accuracy": "Limit its two parts: 'recall >= 0.9 and specificity >= 0.9'.",
+    "auc": "No threshold changes it: limit what the threshold decides, such as recall or precision.",
+    "roc_auc": "No threshold changes it: limit what the threshold decides, such as recall or precision.",
+    "average_precision": "No threshold changes it: limit what the threshold decides, such as recall or precision.",
+}
 
 
 def spelled_out(limits: str | Limit | Sequence[str | Limit]) -> list[Limit]:
@@ -77,7 +93,8 @@ def spelled_out(limits: str | Limit | Sequence[str | Limit]) -> list[Limit]:
 
 def objectives_spelled_out(objectives: str | Objective | Sequence[str | Objective]) -> list[str | Objective]:
     """The same for objectives."""
-    listed = [objectives] if isinstance(objectives, str | Objective) else list(objectives)
+    single = isinstance(objectives, str | Objective) or not isinstance(objectives, Iterable)
+    listed = [objectives] if single else list(objectives)
     return [_objective(objective) for objective in listed]
 
 
@@ -96,6 +113,24 @@ def default_objectives(
     return [], [_objective("precision" if order.safest == "low" else "recall")]
 
 
+def unknown_word(said: str, losses: Sequence[str], *, two: bool) -> InvalidInputError:
+    """The error for what a limit or an objective names and the model's answers do not have, with what to write instead."""
+    word = _word(said)
+    if word in _INSTEAD:
+        return InvalidInputError(f"there is no loss '{said}'. {_INSTEAD[word]}")
+    if not two and (said in TWO_CLASSES or word in WORDS):
+        return InvalidInputError(
+            f"'{said}' is for two classes, and the model has more. The recall of every class is 'correct >= 0.9 per label'; "
+            "accuracy, error, coverage and abstention are for any number of classes."
+        )
+    if word in _F1_WORDS:
+        return InvalidInputError(f"'{said}' may be limited, and is no mean to optimise. Maximise recall or precision.")
+    names = [*WORDS, *losses] if two else ["accuracy", "coverage", "abstention", *losses]
+    near = get_close_matches(word, names, n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    return InvalidInputError(f"there is no loss '{said}'; known: {', '.join(names)}.{hint}")
+
+
 def _word(loss: str) -> str:
     return loss.strip().lower().replace(" ", "_").replace("-", "_")
 
@@ -104,7 +139,7 @@ def _limit(limit: Limit) -> Limit:
     if not isinstance(limit, Limit) or limit.over:
         return limit
     word = _word(limit.loss)
-    if word == "f1" and limit.given is None:
+    if word in _F1_WORDS and limit.given is None:
         return replace(limit, loss="true_positive", over=_F1, said=limit.loss)
     if word not in _WORDS:
         return limit

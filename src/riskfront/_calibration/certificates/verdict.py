@@ -75,8 +75,8 @@ def in_words(limit: Limit, bounds: Sequence[float] | None, groups: Groups) -> st
     side = "stays at or below" if limit.at_least is None else "stays at or above"
     share = bounds is not None and bounds[0] in (0, -1) and bounds[1] == 1 and limit.quantile is None
     share = share and limit.loss not in (*PRICES, *DURATIONS)  # bounds of (0, 1) may only mean that none were declared
-    if limit.over:  # a part of what it is divided by is a share of it, anything else a number
-        share = dict(limit.term.over).get(limit.loss) == 1
+    if limit.over:  # recall and its like, or a part of what it is divided by, are shares; anything else is a number
+        share = limit.said is not None or dict(limit.term.over).get(limit.loss) == 1
     value = f"{100 * limit.value:.10g} %" if share else f"{limit.value:.10g}"
     if limit.said is not None:
         return f"{limit.said}{_in_every(limit, groups)} {side} {value}"
