@@ -64,7 +64,9 @@ def explain(evidence: Evidence, row: IntArray, level: float, by_sequence: bool =
         "examples_if_perfect": if_perfect,
         "examples_at_this_mean": at_this_mean,
     }
-    message = _message({**found, "by_sequence": by_sequence}, mean, test.alpha)
+    # elsewhere on the knob a condition that depends on the setting covers more examples; any other covers the same
+    begins = by_sequence and test.limit.given in evidence.table.loss_names
+    message = _message({**found, "begins_with_few": begins}, mean, test.alpha)
     if if_perfect is not None and 0 < n < if_perfect and test.p_value == "betting" and test.alpha < _SMALL_LIMIT:
         message += (
             f" A single loss may be as large as {test.high:g}. To rule out that losses of this size are rare but frequent "
@@ -122,7 +124,7 @@ def _message(found: dict[str, Any], mean: float, alpha: float) -> str:
     examples, perfect, same = found["examples"], found["examples_if_perfect"], found["examples_at_this_mean"]
     if examples == 0:
         least = f"; at least {perfect:,} are needed" if perfect is not None else ""
-        advice = _BEGIN_LATER if found["by_sequence"] else f" Add examples of that kind{least}."
+        advice = _BEGIN_LATER if found["begins_with_few"] else f" Add examples of that kind{least}."
         return f"{start}: no testing example speaks of it.{advice}"
     if found["measured"] is None:  # a ratio, or a weighted mean
         return (
@@ -133,7 +135,7 @@ def _message(found: dict[str, Any], mean: float, alpha: float) -> str:
         f"with a p-value of {found['p_value']:.3g} where at most {found['tested_at']:.3g} was needed."
     )
     if perfect is not None and examples < perfect:
-        advice = _BEGIN_LATER if found["by_sequence"] else ""
+        advice = _BEGIN_LATER if found["begins_with_few"] else ""
         return f"{seen} Even a perfect setting needs at least {perfect:,} such testing examples.{advice}"
     if same is not None:
         factor = max(same / examples, 1.0)

@@ -122,7 +122,8 @@ def plan_sample(
             "testing_examples": pd.Series(needed, dtype="float"),
         }
     )
-    sizes = sorted({max(1, round(factor * (examples or 1000))) for factor in _CURVE})
+    # one fewer, too: the chance may jump at the number that is named
+    sizes = sorted({max(1, round(factor * (examples or 1000))) for factor in _CURVE} | {max(1, (examples or 1000) - 1)})
     chances = [min(certain(k) for k in range(n, n + ahead + 1, max(1, n // 1000))) for n in sizes]
     curve = pd.DataFrame({"examples": sizes, "chance": np.minimum.accumulate(chances[::-1])[::-1]})
     testing = None if examples is None else parts(examples, m)[0]

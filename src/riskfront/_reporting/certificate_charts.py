@@ -245,6 +245,11 @@ def threshold_data(certificate: Certificate) -> ThresholdCurves:
     """The curves of a certificate whose settings differ in one number."""
     tested = certificate.tested
     varied = [column for column in certificate.setting_columns.values() if tested[column].nunique() > 1]
+    if len(tested) == 1:
+        raise InvalidInputError(
+            "plot_threshold needs several settings; one alone was tested, because the test stops at its first failure. "
+            f"{certificate.verdict()}"
+        )
     if len(varied) != 1 or tested[varied[0]].dtype.kind not in "biuf":
         raise InvalidInputError(
             f"plot_threshold needs settings that differ in one number; these differ in {', '.join(varied) or 'nothing'}. "

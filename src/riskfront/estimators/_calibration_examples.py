@@ -80,7 +80,8 @@ class Examples:
         if self.clusters is not None:
             raise InvalidInputError(
                 f"{said} in another cluster, which independent draws do not explain. Give all rows with the same X one "
-                "cluster, or leave copies out. Where equal X were drawn independently of each other, say so: repeats='independent'."
+                "cluster, or leave copies out. Where equal X were drawn independently of each other, say so: "
+                "repeats='independent'."
             )
         raise InvalidInputError(
             f"{said}, which independent draws do not explain. Several labels of one example are no independent draws: give "

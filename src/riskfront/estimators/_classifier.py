@@ -194,8 +194,8 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
         X, y = checked_examples(X, y, type(self).__name__)
         if not (hasattr(self.estimator, "predict_proba") or hasattr(self.estimator, "decision_function")):
             raise InvalidInputError(
-                f"estimator must have predict_proba or decision_function; got {type(self.estimator).__name__}. For a regressor use "
-                "RiskControlledIntervals, for anything else RiskControlledEstimator."
+                f"estimator must have predict_proba or decision_function; got {type(self.estimator).__name__}. For a regressor "
+                "use RiskControlledIntervals, for anything else RiskControlledEstimator."
             )
         given = Examples.of(X, y, groups, self.repeats, clusters=clusters, amounts=amounts)
         prices = Prices.of(self.costs, self.largest_amount, problem, given.amounts)

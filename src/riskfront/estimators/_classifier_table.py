@@ -181,8 +181,8 @@ def _named(problem: Problem, losses: list[str], groups: list[str]) -> list[str]:
                 raise unknown_word(asked.said or loss, losses, two="positive" in groups)
         if asked.per is not None and asked.per not in groups:
             raise InvalidInputError(
-                f"a limit per {asked.per} needs the {asked.per} of each example: fit(X, y, groups={{'{asked.per}': values}}); got "
-                f"{', '.join(groups[3:]) or 'no groups'}."
+                f"a limit per {asked.per} needs the {asked.per} of each example: fit(X, y, groups={{'{asked.per}': values}}); "
+                f"got {', '.join(groups[3:]) or 'no groups'}."
             )
     problem.check_names(losses, groups)
     used = {name for term in problem.terms for name in (*term.losses, term.given)}
