@@ -296,7 +296,7 @@ def test_multi_class_has_no_decision_function_and_no_thresholds(three) -> None:
     assert not hasattr(safe, "decision_function")
     with pytest.raises(rf.InvalidInputError, match="thresholds are for two classes; the model has 3"):
         RiskControlledClassifier(model, thresholds=[0.5]).fit(X, y)
-    with pytest.raises(rf.InvalidInputError, match="there is no loss 'false_positive'"):
+    with pytest.raises(rf.InvalidInputError, match="'false_positive' is for two classes"):
         RiskControlledClassifier(model, limits="false_positive <= 0.1").fit(X, y)
 
 

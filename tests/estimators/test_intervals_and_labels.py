@@ -101,7 +101,7 @@ def test_intervals_say_what_is_wrong(line) -> None:
     with pytest.warns(NotCertifiedWarning):
         rf.RiskControlledIntervals(model, limits="coverage >= 99.9 %").fit(X[300:500], y[300:500])
     classifier = LogisticRegression().fit(X[:600], y[:600] > 0.5)
-    with pytest.raises(InvalidInputError, match="must predict numbers; got LogisticRegression, a classifier"):
+    with pytest.raises(InvalidInputError, match="must predict numbers; got LogisticRegression, which predicts classes"):
         rf.RiskControlledIntervals(classifier, limits="coverage >= 0.9").fit(X[600:], y[600:])
 
 

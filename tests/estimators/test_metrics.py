@@ -38,7 +38,7 @@ def test_as_objectives() -> None:
 def test_three_classes_have_no_precision() -> None:
     y = np.digitize(X[:, 0], [-0.5, 0.5])
     model = LogisticRegression().fit(X[:1000], y[:1000])
-    with pytest.raises(rf.InvalidInputError, match="there is no loss 'true_positive'"):
+    with pytest.raises(rf.InvalidInputError, match="'precision' is for two classes"):
         rf.RiskControlledClassifier(model, limits="precision >= 0.8").fit(X[1000:], y[1000:])
 
 

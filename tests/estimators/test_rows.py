@@ -99,7 +99,7 @@ def test_clusters_turn_conditions_into_ratios_and_keep_words_and_order(data) -> 
     day = np.arange(len(y)) // 3
     safe = rf.RiskControlledClassifier(model, limits="recall >= 0.7", maximize="precision").fit(X, y, clusters=day)
     assert (safe.certificate_.method, safe.certificate_.n_test) == ("ordered-knob", 400)
-    assert "recall stays at or above 0.7" in safe.certificate_.verdict()
+    assert "recall stays at or above 70 %" in safe.certificate_.verdict()
     assert "mean over new values of cluster" in " ".join(safe.certificate_.notes)
     assert rf.verify(safe.certificate_, safe.loss_table(X, y, clusters=day)) == []
     table = safe.loss_table(X, y, clusters=day)
