@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import AdaptiveClassifier, PruningTrace, Training
+from riskfront.transformers import AdaptiveClassifier, PruningTrace, Training, pipeline
 from riskfront.transformers._backbones.backbone import Backbone, load_classifier
 from riskfront.transformers._backbones.precision import precisions_for
 from riskfront.transformers._data.known_texts import Learnt, weights_digest
@@ -21,6 +21,7 @@ from riskfront.transformers._learning.training import train
 from riskfront.transformers._pruning.latency import clocks_of
 from riskfront.transformers._pruning.network import Network, Setting
 from riskfront.transformers._pruning.on_device import answer_on_device
+from riskfront.transformers._pruning.thresholds import make_thresholds
 from tests.support import tiny_transformers as tiny
 
 SETTING = Setting(tau_layer=0.3, tau_token=0.05, tau_head=0.1)
@@ -42,6 +43,30 @@ def test_the_runtime_does_what_the_trace_says(half: Network, data: tuple[Tokens,
         wrong = answers.probabilities.argmax(axis=1) != data[1]
         assert (wrong == np.asarray(traced["error"])).mean() >= 0.99, "but for what rounding decides"
     assert (found.layers_run == on_device.layers_run).mean() >= 0.99
+
+
+@pytest.mark.parametrize("setting", [Setting(), Setting(tau_layer=0.3), SETTING], ids=str)
+def test_what_becomes_too_large_is_no_answer_and_not_right(
+    network: Network, classifier_folder: Path, data: tuple[Tokens, np.ndarray], tokenizer: Any, setting: Setting
+) -> None:
+    """16 bits overflow. An argmax of nan is the first class, which would be right for a third of such texts."""
+    backbone = Backbone(load_classifier(str(classifier_folder)))
+    with torch.no_grad():
+        backbone.model.get_input_embeddings().weight[tokenizer.vocab["noise7"]] = torch.inf
+    broken = replace(network, backbone=backbone, _sliced={})
+    hit = np.array([(ids == tokenizer.vocab["noise7"]).any() for ids in data[0].ids])
+    assert 20 < hit.sum() < 150
+    trace = PruningTrace(broken, *data, progress=False)
+    one = AdaptiveClassifier(broken, tokenizer, tiny.SIGNALS, 40, setting=setting)
+    texts = tokenizer.batch_decode(data[0].ids, skip_special_tokens=True)
+    traced, answers = trace.losses(setting, trace.examples), one.predict(texts)
+    assert (traced["error"] == (answers != np.array(tiny.SIGNALS)[data[1]])).all()
+    assert (answers == "abstain").tolist() == (~traced["answered"]).tolist() == hit.tolist()
+    assert traced["error"][hit].all()
+    assert not traced["accuracy_drop"][hit].any(), "the full model gives no answer there either"
+    assert (np.isnan(answer_on_device(broken, setting, data[0]).probabilities).any(axis=1) == hit).all()
+    assert [found["label"] for found in pipeline("text-classification", one)(texts)] == answers.tolist()
+    assert np.isfinite(make_thresholds(broken, data[0]).tau_layer).all()
 
 
 def test_it_is_saved_loaded_and_pickled_in_its_type(

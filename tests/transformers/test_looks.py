@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
+import pandas as pd
+import pytest
+
 import riskfront as rf
+from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet
+from riskfront._data.identity.fingerprints import TEXT_BYTES
+from riskfront.errors import StoreError
+from riskfront.transformers._certifying import record_question
 from tests.support import tiny_transformers as tiny
 from tests.support.command_line import riskfront
 
@@ -33,5 +40,24 @@ def test_every_other_question_to_the_same_texts_counts(classifier_folder: Path, 
     more = [*FEW[:-1], 4]
     assert looks("--limit", "accuracy_drop <= 0.2", *more[-2:])[0] == 3, "other thresholds"
     assert riskfront("verify", out / "certificate.json", out).returncode == 0
-    tiny.make_frame(400, 21).assign(split="test").to_csv(tmp_path / "data.csv", index=False)
+    assert looks("--limit", "accuracy_drop <= 0.2", "--calibration-rows", 100)[0] == 4, "some of the same texts"
+    assert looks("--limit", "accuracy_drop <= 0.2", "--calibration-rows", 100)[0] == 4, (
+        "to repeat a question is no new look"
+    )
+    assert looks("--limit", "accuracy_drop <= 0.2")[0] == 0, "the first question gives its first answer"
+    new = tiny.make_frame(400, 21).assign(split="test")
+    new.to_csv(tmp_path / "data.csv", index=False)
     assert looks("--limit", "accuracy_drop <= 0.2")[0] == 0, "new texts are not spent"
+    both = pd.concat([new.tail(100), tiny.make_frame(400, 20).iloc[1::2].assign(split="test")])
+    both.to_csv(tmp_path / "data.csv", index=False)
+    assert looks("--limit", "accuracy_drop <= 0.2")[0] == 6, "some texts of both files"
+
+
+def test_damage_to_what_is_known_of_texts_is_said(tmp_path: Path) -> None:
+    use = UseOfTestSet("a", "a limit", 0.1)
+    assert record_question(tmp_path, [b"0" * TEXT_BYTES, b"1" * TEXT_BYTES], use) == ()
+    assert len(record_question(tmp_path, [b"1" * TEXT_BYTES, b"2" * TEXT_BYTES], use)) == 1
+    first = min((tmp_path / "uses" / "texts").iterdir())
+    first.write_bytes(first.read_bytes()[:-1] + b"x")
+    with pytest.raises(StoreError, match="must say which texts were used"):
+        record_question(tmp_path, [b"3" * TEXT_BYTES], use)

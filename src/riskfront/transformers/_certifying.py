@@ -51,6 +51,7 @@ from riskfront.methods._evidence.ranges import warn_of_small_groups
 from riskfront.methods._plan import Plan as TestPlan
 from riskfront.methods._plan import parameters, resolve_defaults
 from riskfront.search import Search
+from riskfront.transformers._data.known_texts import load_contents, save_contents
 from riskfront.transformers._pruning.disagreement import DROPS
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Thresholds
@@ -58,6 +59,7 @@ from riskfront.transformers._pruning.thresholds import Thresholds
 FROM_THE_FULL_MODEL = OrderedKnob(safest={"tau_layer": "low"})
 TRACES = "traces"
 UNLABELLED = f"{TRACES}/unlabelled.safetensors"
+ASKED = "uses/texts"  # which texts questions were put to
 CALIBRATION = (
     f"{TRACES}/calibration.safetensors"  # not needed to answer: whoever deploys the folder may leave traces out
 )
@@ -255,9 +257,34 @@ def looks_before(
 
 
 def record_question(folder: Path, contents: Sequence[bytes], use: UseOfTestSet) -> tuple[UseOfTestSet, ...]:
-    """Write a question to these texts down in the folder; returns the others that they have answered."""
-    content = hashlib.sha256(b"".join(sorted(contents))).hexdigest()
-    return record_use(open_storage(folder), {"texts": content}, use, "", [], again=True)
+    """Write a question to these texts down in the folder; returns the others that they have answered.
+
+    Texts count that an earlier question had too, however few: another seed, or another number of rows of the same file, draws
+    many of the same texts.
+    """
+    name = hashlib.sha256(b"".join(sorted(contents))).hexdigest()
+    use = replace(use, question=hashlib.sha256(f"{use.question} {name}".encode()).hexdigest())
+    storage, before = open_storage(folder), dict[str, UseOfTestSet]()
+    for group in _groups_of_texts(folder / ASKED, frozenset(contents), name):
+        before |= {one.question: one for one in record_use(storage, {"texts": group}, use, "", [], again=True)}
+    return tuple(before.values())
+
+
+def _groups_of_texts(folder: Path, contents: frozenset[bytes], name: str) -> list[str]:
+    """The groups that these texts belong to from now on: those of all earlier texts that share some, or one of their own.
+
+    The file GROUP.NAME.safetensors holds the digests of the texts called NAME.
+    """
+    known = [(path, *path.stem.split(".")) for path in sorted(folder.glob("[!.]*.safetensors"))]
+    mine = [group for _, group, of in known if of == name]
+    if mine:
+        return mine
+    shared = (group for path, group, _ in known if not contents.isdisjoint(load_contents(path) or ()))
+    groups = list(dict.fromkeys(shared)) or [name]
+    folder.mkdir(parents=True, exist_ok=True)
+    for group in groups:
+        save_contents(folder / f"{group}.{name}.safetensors", contents)
+    return groups
 
 
 def usual_choice(certificate: Certificate, trace: Traced, test: IntArray) -> str:

@@ -184,8 +184,8 @@ class TokenPredictors(nn.Module):
         return self.predictors[depth - self.first](seen).squeeze(-1)
 
     def importance(self, depth: int, seen: Packed) -> Tensor:
-        """(tokens,): predicted scores, which sum to one over the tokens that each example has left."""
-        return torch.exp(log_softmax_by_example(self(depth, seen.states), seen))
+        """(tokens,): predicted scores, which sum to one over the tokens that each example has left; see `to_scores`."""
+        return to_scores(log_softmax_by_example(self(depth, seen.states), seen))
 
 
 class WordExit(nn.Module):
@@ -233,6 +233,12 @@ def log_softmax_by_example(logits: Tensor, batch: Packed) -> Tensor:
     shifted = logits - highest[owner]
     total = logits.new_zeros(n).index_add(0, owner, shifted.exp())
     return shifted - total.log()[owner]
+
+
+def to_scores(logarithms: Tensor) -> Tensor:
+    """Scores from their logarithms. Where states became too large for their type a score is nan: such tokens stay, and the text
+    has no answer."""
+    return logarithms.exp().nan_to_num(nan=1.0)
 
 
 def entropy(probabilities: Tensor) -> Tensor:

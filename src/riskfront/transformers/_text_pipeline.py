@@ -141,7 +141,7 @@ class AdaptivePipeline:
     def _result(self, scores: list[float], top_k: int | str | None) -> Any:
         ranked = sorted(range(len(scores)), key=lambda i: -scores[i])
         results = [{"label": self.id2label[i], "score": scores[i]} for i in ranked]
-        if scores[ranked[0]] < self.classifier.used_setting.abstain:
+        if not scores[ranked[0]] >= self.classifier.used_setting.abstain:
             return self._no_answer(scores[ranked[0]], top_k)
         if top_k == NOT_GIVEN:
             return results[0]

@@ -20,7 +20,7 @@ from riskfront._support.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.transformers._pruning.cost import Work, flops
 from riskfront.transformers._pruning.network import Setting
-from riskfront.transformers._pruning.pruning_trace import PruningTrace
+from riskfront.transformers._pruning.pruning_trace import PruningTrace, is_right
 from riskfront.transformers._pruning.thresholds import Thresholds, quantiles
 
 SMALL = "tau_small"
@@ -114,7 +114,7 @@ class CascadeTrace:
             answer = np.where(by_words[:, None], of_words, answer)
         answer = answer[:, self._order]
         right = np.where(stays, answer.argmax(axis=1) == self.large.labels[positions], ~found["error"])
-        full_right = ~found["error"] if setting.large == Setting() else ~self._full_error(positions)
+        full_right = ~found["error"] if setting.large == Setting() else self._full_right(positions)
         confidence = np.where(stays, answer.max(axis=1), found["confidence"]).astype(np.float32)
         heads = self.small.network.kept_heads(0.0).sum(axis=1)
         lengths = self.small.tokens.lengths[positions]
@@ -128,9 +128,8 @@ class CascadeTrace:
             "confidence": confidence,
         }
 
-    def _full_error(self, positions: IntArray) -> Array:
-        whole = self.large.passes(0.0, 0.0, positions).probabilities[:, -1]
-        return whole.argmax(axis=1) != self.large.labels[positions]
+    def _full_right(self, positions: IntArray) -> Array:
+        return is_right(self.large.passes(0.0, 0.0, positions).probabilities[:, -1], self.large.labels[positions])
 
 
 def cascade_space(large: Thresholds, small: Sequence[float]) -> Space:

@@ -20,7 +20,7 @@ from torch import Tensor
 from riskfront._support.arrays import IntArray
 from riskfront.transformers._backbones.layer import Layer, Packed
 from riskfront.transformers._data.tokens import Tokens
-from riskfront.transformers._exits import SPECIAL, entropy, log_softmax_by_example
+from riskfront.transformers._exits import SPECIAL, entropy, log_softmax_by_example, to_scores
 from riskfront.transformers._pruning.network import Answers, Network, Setting, Walk, side_by_side
 
 
@@ -84,7 +84,7 @@ class StaticWalk(Walk):
         """(tokens,): the predicted score of each token, among those that were not dropped."""
         seen = Packed(side_by_side(self._history), self.batch.lengths, known=self.batch.known)
         logits = self._network.predictors(self.depth, seen.states)
-        return log_softmax_by_example(logits.masked_fill(~self.shown, -torch.inf), seen).exp()
+        return to_scores(log_softmax_by_example(logits.masked_fill(~self.shown, -torch.inf), seen))
 
     def shrink(self, left: Left, n_examples: int, n_tokens: int, longest: int) -> Tensor:
         """Make the batch as small as it was then; returns which of the examples are still there, (n_examples,)."""

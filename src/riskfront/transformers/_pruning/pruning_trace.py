@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from riskfront._support.arrays import Array, IntArray
+from riskfront._support.arrays import Array, BoolArray, IntArray
 from riskfront._support.checked_json import DamagedError
 from riskfront._support.progress import ProgressBar
 from riskfront._support.sealed_tensors import load_sealed, save_sealed
@@ -91,6 +91,12 @@ def leaving_depths(found: Array, tau_layer: float, cut: int | None = None) -> In
     if cut is not None:
         leaves[:, cut] = True
     return leaves.argmax(axis=1)
+
+
+def is_right(probabilities: Array, labels: IntArray) -> BoolArray:
+    """(examples,): nan, as 16 bits give where numbers become too large, is no answer and never right."""
+    found: BoolArray = (probabilities.argmax(axis=1) == labels) & ~np.isnan(probabilities).any(axis=1)
+    return found
 
 
 def entropies(probabilities: Array) -> Array:
@@ -229,11 +235,11 @@ class PruningTrace:
         """The columns of one setting for the examples at these positions."""
         setting = Setting.of(config)
         positions = np.asarray(examples)
-        full = self.passes(0.0, 0.0, positions).probabilities[:, -1].argmax(axis=1)
+        full = self.passes(0.0, 0.0, positions).probabilities[:, -1]
         found = self.passes(setting.tau_token, setting.tau_head, positions, precision=setting.precision)
         labels = self.labels[positions]
         answer, layers_run, by_words = self.answers(setting, positions)
-        right, full_right = answer.argmax(axis=1) == labels, full == labels
+        right, full_right = is_right(answer, labels), is_right(full, labels)
         sizes, confidence = self.network.sizes, answer.max(axis=1)
         work = Work(
             self.network.kept_heads(setting.tau_head).sum(axis=1),

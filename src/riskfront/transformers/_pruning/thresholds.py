@@ -182,7 +182,8 @@ def scores_and_entropies(network: Network, tokens: Tokens, batch_size: int = 32)
                 inner[walk.batch.starts.cpu()] = False
                 scores.append(walk.importance().cpu()[inner].numpy())
             walk.step()
-        lowest.append(np.minimum.accumulate(np.stack(entropies, axis=1), axis=1))
+        none = math.log(network.backbone.n_classes)  # of nan, at which nobody leaves
+        lowest.append(np.minimum.accumulate(np.nan_to_num(np.stack(entropies, axis=1), nan=none), axis=1))
     return np.concatenate(scores), np.concatenate(lowest)
 
 
