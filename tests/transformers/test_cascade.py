@@ -1,5 +1,7 @@
 """A cascade of two encoders: the trace by its definitions, the runtime as the trace says, the way to a certificate."""
 
+import hashlib
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
 from torch.utils.flop_counter import FlopCounterMode
 
 import riskfront as rf
@@ -23,8 +29,14 @@ from riskfront.transformers import (
     accelerate_cascade,
     pipeline,
 )
+from riskfront.transformers._cascade import accelerate_cascade as accelerate_cascade_module
+from riskfront.transformers._cascade.accelerate_cascade import certify_cascade
 from riskfront.transformers._cascade.cascade_trace import CascadeSetting, CascadeTrace, small_thresholds
+from riskfront.transformers._cascade.small_pipeline import SmallPipeline
+from riskfront.transformers._data.known_texts import Learnt
+from riskfront.transformers._data.texts import labelled_texts, split_texts
 from riskfront.transformers._gain import Gain
+from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.network import Network, Setting
 from tests.support import tiny_transformers as tiny
 from tests.support.command_line import riskfront
@@ -230,3 +242,118 @@ def test_what_is_done_is_not_done_again(encoder_folder: Path, classifier_folder:
         assert sum("done before" in line for line in said) == wanted, (
             "three steps of each encoder: no token or head is dropped"
         )
+
+
+class ByHash(ClassifierMixin, BaseEstimator):
+    """Says which signal word a text has, but another one for this share of all texts, which no one can tell from the others."""
+
+    def __init__(self, wrong: float = 0.0) -> None:
+        self.wrong = wrong
+
+    def fit(self, texts: list[str], labels: Any) -> "ByHash":
+        self.classes_, self.fitted_to_ = np.unique(labels), len(texts)
+        return self
+
+    def predict_proba(self, texts: list[str]) -> np.ndarray:
+        number = [int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") / 2**32 for text in texts]
+        says = [next((i for i, word in enumerate(tiny.SIGNALS) if word in text), 0) for text in texts]
+        said = (np.array(says) + (np.array(number) < self.wrong)) % 3
+        return 0.04 + 0.88 * np.eye(3)[said]
+
+
+def words() -> Any:
+    """Few buckets: it is wrong now and then, and unsure."""
+    return make_pipeline(HashingVectorizer(n_features=24, alternate_sign=False), LogisticRegression(C=3))
+
+
+NAMES = ("z", "y", "x")  # of the classes of the large encoder; scikit-learn sorts them
+
+
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(label=frame["label"].map(dict(zip(tiny.SIGNALS, NAMES, strict=True))))
+
+
+@pytest.mark.parametrize("large", LARGE, ids=str)
+def test_a_scikit_learn_pipeline_before_an_encoder_does_what_the_trace_says(
+    paper_network: Network, large: Setting
+) -> None:
+    second = AdaptiveClassifier(paper_network, tiny.make_tokenizer(), NAMES, tiny.MAX_LENGTH)
+    small = SmallPipeline.fit(words(), labelled_texts(named(tiny.make_frame(1500, 30))))
+    assert small.classes == ("x", "y", "z")
+    frame = named(tiny.make_frame(200, 31))
+    texts, labels = frame["text"].tolist(), frame["label"].map(NAMES.index).to_numpy()
+    trace = CascadeClassifier(small, second).trace(texts, labels)
+    unsure = np.sort(small.trace(texts, labels).entropies)
+    for tau in (float(unsure[60:62].mean()), float(unsure[150:152].mean()), 2.0):
+        setting = CascadeSetting(tau, large)
+        columns = trace.losses(setting.to_config(), trace.examples)
+        for size in (1, 17, 200):
+            answers = CascadeClassifier(small, second, setting=setting).answer(texts, batch_size=size)
+            assert ((answers.probabilities.argmax(axis=1) != labels) == columns["error"]).all()
+            assert answers.by_small.sum() == {0: 61, 1: 151, 2: 200}[int(tau > unsure[100]) + int(tau == 2.0)]
+            np.testing.assert_allclose(answers.probabilities.max(axis=1), columns["confidence"], atol=2e-5)
+        assert 0 < columns["error"][answers.by_small].mean() < 0.6
+        silent = CascadeClassifier(small, second, setting=setting).predict(texts) == "abstain"
+        assert (silent == ~columns["answered"]).all()
+        alone = trace.large.losses(large, trace.examples)["flops"]
+        assert (columns["flops"][answers.by_small] < alone[answers.by_small] / 20).all()
+        assert (columns["flops"][~answers.by_small] > alone[~answers.by_small]).all()
+
+
+@pytest.mark.filterwarnings("ignore:.* exits answer no better")
+def test_from_a_scikit_learn_pipeline_to_a_certified_cascade(classifier_folder: Path, tmp_path: Path) -> None:
+    problem = rf.Problem([rf.Limit("accuracy_drop", at_most=0.2)], minimize="flops", delta=0.2)
+    training = Training(heads=HeadTraining(epochs=3, token_rows=32), max_length=tiny.MAX_LENGTH)
+    plan, own = Plan(training, Rows(validation=60), Grid(head=1, token=1, layer=6)), words()
+    frame, new, out = tiny.make_frame(900, 20), tiny.make_frame(1000, 24), tmp_path / "out"
+    found = accelerate_cascade(own, classifier_folder, frame, problem, out, plan, n_small=6, progress=False)
+    assert found.certificate
+    assert found.certificate.config["tau_small"] > 0
+    assert not hasattr(own[-1], "classes_"), "a copy was fitted"
+    with pytest.raises(InvalidInputError, match="which no folder holds: hand over the one"):
+        CascadeClassifier.from_pretrained(out)
+    with pytest.raises(InvalidInputError, match="hand over"):
+        pipeline("text-classification", model=out)
+    for other, why in (
+        (words().fit(new["text"], new["label"]), "This one gives other probabilities"),
+        (words(), "This one cannot answer"),
+        (classifier_folder, "This one cannot answer"),
+    ):
+        with pytest.raises(InvalidInputError, match=why):
+            CascadeClassifier.from_pretrained(out, small=other)
+    loaded = CascadeClassifier.from_pretrained(out, small=pickle.loads(pickle.dumps(found.small.model)))  # type: ignore[union-attr]  # noqa: S301 - our own
+    np.testing.assert_array_equal(loaded.predict(new["text"]), found.predict(new["text"]))
+    assert loaded.check(new).says == "holds"
+    with pytest.raises(InvalidInputError, match="are those the certificate was made of"):
+        loaded.check(frame.iloc[:600])
+    with pytest.raises(InvalidInputError, match="got pairs of texts"):
+        loaded.predict([("blue", "noise1")])
+    with pytest.warns(UserWarning, match="they get no answer"):
+        assert loaded.predict(["blue", None], missing="abstain")[1] == "abstain"  # type: ignore[list-item]
+    verified = riskfront("verify", out / "certificate.json", out)
+    assert verified.returncode == 0, verified.stderr
+    assert "scikit-learn pipeline, which is not here" in (out / "README.md").read_text()
+    assert not list(out.rglob("*.pkl")) + list(out.rglob("*.joblib"))
+    for wrong in (LogisticRegression(), make_pipeline(HashingVectorizer(), Ridge())):
+        with pytest.raises(InvalidInputError, match="must be a scikit-learn pipeline"):
+            accelerate_cascade(wrong, classifier_folder, frame, problem, tmp_path / "no", plan)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.* exits answer no better")
+def test_a_pipeline_that_breaks_the_limit_by_a_hair_is_certified_in_delta_of_runs(
+    paper_network: Network, classifier_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The large encoder is hardly ever wrong; who stays with the pipeline loses .105, where .1 is the limit."""
+    problem = rf.Problem(["accuracy_drop <= 0.1"], minimize="flops")
+    plan = Plan(rows=Rows(validation=40), grid=Grid(head=1, token=1, layer=1))
+    monkeypatch.setattr(accelerate_cascade_module, "_gain", lambda *of: Gain(1, 1, 1, 1))
+    learnt = Learnt()
+    large = Trained(paper_network, tiny.SIGNALS, tiny.make_tokenizer(), tiny.MAX_LENGTH, learnt)
+    small = SmallPipeline(ByHash(0.105).fit([], list(tiny.SIGNALS)), tiny.SIGNALS, pairs=False)
+    false = 0
+    for seed in range(60):
+        parts = split_texts(tiny.make_frame(560, 1000 + seed).assign(split="test"), seed=seed, learning=False)
+        found = certify_cascade(small, large, parts, problem, tmp_path / str(seed), plan, n_small=2, progress=False)
+        false += bool(found.certificate) and found.certificate.config["tau_small"] > 0
+    assert false <= 11, "at delta .1 more than 11 of 60 come once in a hundred times"

@@ -162,6 +162,8 @@ def test_a_column_of_a_data_frame_is_read_by_places(certified: AdaptiveClassifie
         np.testing.assert_array_equal(found["error"], wanted != NEW["label"][shuffled.index].to_numpy())
         with pytest.raises(InvalidInputError, match=r"got DataFrame. Give one column: frame\['text'\]"):
             one.predict(NEW)
+        with pytest.raises(InvalidInputError, match="got set"):
+            one.predict({"a text", "another"})  # type: ignore[arg-type]
         with pytest.raises(InvalidInputError, match="got NoneType"):
             one.predict(None)  # type: ignore[arg-type]
 
@@ -169,6 +171,8 @@ def test_a_column_of_a_data_frame_is_read_by_places(certified: AdaptiveClassifie
 def test_nothing_to_answer_at_all(certified: AdaptiveClassifier) -> None:
     with pytest.warns(UserWarning, match="2 of 2 texts"):
         assert (certified.predict([None, ""], missing="abstain") == "abstain").all()  # type: ignore[list-item]
+    with pytest.raises(InvalidInputError, match="batch_size must be at least 1; got 0"):
+        certified.predict(TEXTS[:1], batch_size=0)
     with pytest.raises(InvalidInputError, match="missing must be one of"):
         certified.predict(TEXTS[:1], missing="drop")
     with pytest.raises(InvalidInputError, match="missing must be one of"):

@@ -275,11 +275,11 @@ def _groups_of_texts(folder: Path, contents: frozenset[bytes], name: str) -> lis
 
     The file GROUP.NAME.safetensors holds the digests of the texts called NAME.
     """
-    known = [(path, *path.stem.split(".")) for path in sorted(folder.glob("[!.]*.safetensors"))]
-    mine = [group for _, group, of in known if of == name]
+    known = {path: path.stem.split(".") for path in sorted(folder.glob("[!.]*.safetensors"))}
+    mine = [group for group, of in known.values() if of == name]
     if mine:
         return mine
-    shared = (group for path, group, _ in known if not contents.isdisjoint(load_contents(path) or ()))
+    shared = (group for path, (group, _) in known.items() if not contents.isdisjoint(load_contents(path) or ()))
     groups = list(dict.fromkeys(shared)) or [name]
     folder.mkdir(parents=True, exist_ok=True)
     for group in groups:

@@ -44,7 +44,7 @@ classify = pipeline("text-classification", model="{name}")
 classify(["a text", "another"])
 ```
 
-or `{kind}.from_pretrained("{name}").predict([...])`{command}.
+or `{kind}.from_pretrained("{name}").predict([...])`{command}.{needs}
 
 `{encoder}/` is the fine-tuned model alone, an ordinary Hugging Face model: {alone}
 runs all of its layers on all tokens, which is slow, and not what was certified. On this folder itself transformers refuses.
@@ -86,20 +86,23 @@ def files_of_classifier(folder: Path) -> list[Path]:
     return [Path("adaptive.json"), Path("adaptive.safetensors"), *calibrated, *encoder]
 
 
-def write_guard(folder: Path, kind: str, encoder: str, certificate: Certificate | None = None) -> None:
+def write_guard(folder: Path, kind: str, encoder: str, certificate: Certificate | None = None, needs: str = "") -> None:
     """What tells transformers, and people, that this folder is more than the model in `encoder`."""
     about = {"model_type": MODEL_TYPE.format(encoder=encoder)}
     write_text(folder / "config.json", json.dumps(about, indent=2) + "\n")
-    write_text(folder / "README.md", card(folder.name, kind, encoder, certificate))
+    write_text(folder / "README.md", card(folder.name, kind, encoder, certificate, needs=needs))
 
 
-def card(name: str, kind: str, encoder: str, certificate: Certificate | None, *, on_hub: bool = False) -> str:
-    """How to load the model of this name, a folder or on the hub, and what was certified of it."""
+def card(
+    name: str, kind: str, encoder: str, certificate: Certificate | None, *, on_hub: bool = False, needs: str = ""
+) -> str:
+    """How to load the model of this name, a folder or on the hub, what it needs beside it, and what was certified of it."""
     of_name = {"name": name, "encoder": encoder}
     return README.format(
         **of_name,
         kind=kind,
-        command="" if on_hub else COMMAND.format(**of_name),  # commands take folders
+        command="" if on_hub or needs else COMMAND.format(**of_name),  # commands take folders
+        needs=f"\n\n{needs}" if needs else "",
         alone=(ALONE_ON_HUB if on_hub else ALONE).format(**of_name),
         promise=promise(certificate),
     )

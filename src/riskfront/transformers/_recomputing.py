@@ -19,8 +19,10 @@ from riskfront.errors import StoreError
 from riskfront.methods import OrderedKnob, make_method
 from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._cascade.cascade_classifier import FILE as CASCADE
-from riskfront.transformers._cascade.cascade_classifier import CascadeClassifier, class_order
+from riskfront.transformers._cascade.cascade_classifier import class_order
 from riskfront.transformers._cascade.cascade_trace import CascadeTrace
+from riskfront.transformers._cascade.small_pipeline import FILE as PIPELINE
+from riskfront.transformers._cascade.small_pipeline import PipelineTrace, read_about
 from riskfront.transformers._certifying import (
     CALIBRATION,
     TRACES,
@@ -84,10 +86,15 @@ def single_trace(certificate: Certificate, folder: Path) -> tuple[PruningTrace |
 
 
 def _cascade_trace(folder: Path) -> tuple[CascadeTrace, int]:
-    """Of both encoders of a cascade."""
-    found = CascadeClassifier.from_pretrained(folder)
-    (small, _), (large, seed) = _trace(found.small, folder / "small"), _trace(found.large, folder / "large")
-    return CascadeTrace(small, large, class_order(found.small.classes, found.large.classes)), seed
+    """Of both models of a cascade."""
+    if (folder / "small" / PIPELINE).is_file():  # what it said then: whoever verifies has no pipeline
+        one = AdaptiveClassifier.from_pretrained(folder / "large")
+        large, seed = _trace(one, folder / "large")
+        order = class_order(tuple(read_about(folder / "small")["classes"]), one.classes)
+        return CascadeTrace(PipelineTrace.load(folder / "small" / CALIBRATION), large, order), seed
+    first, second = (AdaptiveClassifier.from_pretrained(folder / name) for name in ("small", "large"))
+    (small, _), (large, seed) = _trace(first, folder / "small"), _trace(second, folder / "large")
+    return CascadeTrace(small, large, class_order(first.classes, second.classes)), seed
 
 
 def _trace(

@@ -1,4 +1,4 @@
-"""accelerate_cascade: from two pretrained encoders and labelled texts to a certified cascade in one folder."""
+"""accelerate_cascade: from a small model, a pretrained encoder and labelled texts to a certified cascade in one folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from riskfront.transformers._accelerate import (
 )
 from riskfront.transformers._cascade.cascade_classifier import CascadeClassifier, class_order
 from riskfront.transformers._cascade.cascade_trace import COLUMNS, CascadeTrace, cascade_space, small_thresholds
+from riskfront.transformers._cascade.small_pipeline import PipelineTrace, SmallPipeline
 from riskfront.transformers._certifying import (
+    CALIBRATION,
     Split,
     certify_planned,
     keep_examples,
@@ -47,7 +49,7 @@ MOST = 100_000  # settings on a grid: minutes, where each takes milliseconds
 
 
 def accelerate_cascade(
-    small: str | os.PathLike[str],
+    small: str | os.PathLike[str] | Any,
     large: str | os.PathLike[str],
     data: str | os.PathLike[str] | pd.DataFrame | Any,
     problem: Problem,
@@ -59,11 +61,13 @@ def accelerate_cascade(
     say: Callable[[str], None] = lambda line: None,
     progress: bool | None = None,
 ) -> CascadeClassifier:
-    """Train both encoders on the same rows, find and certify thresholds, and write a folder.
+    """Train both models on the same rows, find and certify thresholds, and write a folder.
 
     Args:
-        small: see ``large``.
-        large: folders or hub names of encoders; the large one alone is what accuracy drops are measured against.
+        small: folder or hub name of an encoder, or a scikit-learn pipeline from texts to probabilities, such as
+            `make_pipeline(TfidfVectorizer(), LogisticRegression())`: a copy of it is fitted, which `cascade.small.model` is;
+            whoever loads the folder hands it over. It counts as a linear classifier on words.
+        large: folder or hub name of an encoder; it alone is what accuracy drops are measured against.
         problem: limits and objectives on the columns of `CascadeTrace`.
         plan: as for `accelerate`; by default 30 exit thresholds and neither heads nor tokens pruned, which needs one pass
             through each encoder.
@@ -78,20 +82,22 @@ def accelerate_cascade(
     check_size(plan, n_small)
     must_be_free(folder)
     parts = read_parts(data, plan)
-    known = [declared(Learnt.load(encoder_of(model)), plan) or Learnt() for model in (small, large)]
-    before = known[0].and_from(known[1].contents).and_from(parts.train.contents)
+    by_words = not isinstance(small, str | os.PathLike)
+    known = [declared(Learnt.load(encoder_of(m)), plan) or Learnt() for m in ((large,) if by_words else (small, large))]
+    before = known[0].and_from(known[-1].contents).and_from(parts.train.contents)
     fresh_texts(parts, before, leave_out=plan.leave_out_repeats)  # said before hours of training, not after
 
     def trained(name: str, model: str | os.PathLike[str]) -> Trained:
         say(f"{name}: {os.fspath(model)}")
         return train_parts(model, parts, folder / name, plan, device=device, say=say, progress=progress)
 
-    first, second = trained("small", small), trained("large", large)
+    first = SmallPipeline.fit(small, parts.train) if by_words else trained("small", small)
+    second = trained("large", large)
     return certify_cascade(first, second, parts, problem, folder, plan, n_small=n_small, say=say, progress=progress)
 
 
 def certify_cascade(
-    small: Trained,
+    small: Trained | SmallPipeline,
     large: Trained,
     parts: TextParts,
     problem: Problem,
@@ -108,11 +114,17 @@ def certify_cascade(
     """
     target = Path(folder)
     check_cascade_problem(problem, plan.grid)
-    fresh = fresh_texts(parts, both_learnt(small.learnt, large.learnt), leave_out=plan.leave_out_repeats)
-    validation = parts.validation.reordered(small.classes)
-    held = PruningTrace(small.network, small.tokens(validation), validation.labels, progress=progress)
+    learnt = large.learnt if isinstance(small, SmallPipeline) else both_learnt(small.learnt, large.learnt)
+    fresh = fresh_texts(parts, learnt, leave_out=plan.leave_out_repeats)
+    held: PruningTrace | PipelineTrace
+    first: PruningTrace | PipelineTrace
+    if isinstance(small, SmallPipeline):
+        held, first = small.trace_of(parts.validation), small.trace_of(fresh.texts)
+    else:
+        validation = parts.validation.reordered(small.classes)
+        held = PruningTrace(small.network, small.tokens(validation), validation.labels, progress=progress)
+        first = trace_of(small, fresh.texts, target / "small", plan, progress=progress)
     space = cascade_space(thresholds_of(large, parts.validation, plan), small_thresholds(held, n_small))
-    first = trace_of(small, fresh.texts, target / "small", plan, progress=progress)
     second = trace_of(large, fresh.texts, target / "large", plan, progress=progress)
     trace = CascadeTrace(first, second, class_order(small.classes, large.classes))
     budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
@@ -126,8 +138,12 @@ def certify_cascade(
     certificate = replace(certificate, notes=fresh.notes, guaranteed=method.guaranteed).after(earlier)
     certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, split.test))
     used = frozenset(fresh.texts.contents)
-    found = CascadeClassifier(classifier_of(small), classifier_of(large), certificate, calibrated=used)
-    keep_examples(target / "small", first, plan.seed)
+    quick = small if isinstance(small, SmallPipeline) else classifier_of(small)
+    found = CascadeClassifier(quick, classifier_of(large), certificate, calibrated=used)
+    if isinstance(first, PipelineTrace):
+        first.save(target / "small" / CALIBRATION)
+    else:
+        keep_examples(target / "small", first, plan.seed)
     keep_examples(target / "large", second, plan.seed, notes=fresh.notes)
     (target / GAIN).unlink(missing_ok=True)
     found.save_pretrained(target)

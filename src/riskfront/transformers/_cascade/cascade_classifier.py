@@ -1,4 +1,4 @@
-"""CascadeClassifier: the runtime of a cascade. The large encoder reads only what the small one is not sure of."""
+"""CascadeClassifier: the runtime of a cascade. The large encoder reads only what the small model is not sure of."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from riskfront._verification.check import Check
 from riskfront.errors import NotCertifiedError, StoreError
 from riskfront.transformers._adaptive_classifier import AdaptiveClassifier, Texts, answered, labels_of
 from riskfront.transformers._cascade.cascade_trace import SMALL, CascadeSetting, CascadeTrace
+from riskfront.transformers._cascade.small_pipeline import FILE as PIPELINE
+from riskfront.transformers._cascade.small_pipeline import SmallPipeline
 from riskfront.transformers._data.known_texts import Learnt, load_contents, save_contents
 from riskfront.transformers._data.tokens import as_list
 from riskfront.transformers._deployment import check_texts, outcomes
@@ -32,6 +34,10 @@ from riskfront.transformers._pruning.network import Answers
 
 FORMAT, FILE = 1, "cascade.json"
 LARGE = "large/encoder"
+NEEDS = (
+    "Its small model is a scikit-learn pipeline, which is not here: load all of it with "
+    "`CascadeClassifier.from_pretrained(..., small=pipeline)`, the pipeline that was fitted for it."
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class CascadeAnswers:
     Args:
         probabilities: (n, classes), in the order of the large encoder's classes.
         by_small: (n,), True where the small encoder answered.
-        small: what the small encoder did with all texts; None when it was not run.
+        small: what the small encoder did with all texts; None when it was not run, or is a pipeline.
         large: what the large encoder did with the others; None when there are none.
     """
 
@@ -56,14 +62,14 @@ class CascadeClassifier:
     """A text classifier of two encoders with the same classes.
 
     Args:
-        small: see ``large``.
-        large: the encoders with their exits; their own certificates and settings are not used.
+        small: an encoder with its exits, or a scikit-learn pipeline; see ``large``.
+        large: the encoder that reads the rest; their own certificates and settings are not used.
         certificate: of the setting in use; None before calibration.
         setting: thresholds; by default those of the certificate.
         calibrated: as in `AdaptiveClassifier`.
     """
 
-    small: AdaptiveClassifier
+    small: AdaptiveClassifier | SmallPipeline
     large: AdaptiveClassifier
     certificate: Certificate | None = None
     setting: CascadeSetting | None = None
@@ -129,6 +135,8 @@ class CascadeClassifier:
     @property
     def learnt_from(self) -> Learnt | None:
         """What either encoder learnt from."""
+        if isinstance(self.small, SmallPipeline):  # fitted to texts that the large one learnt from
+            return self.large.learnt
         if self.small.learnt is None or self.large.learnt is None:
             return None
         return self.large.learnt.and_from(self.small.learnt.contents)
@@ -140,10 +148,14 @@ class CascadeClassifier:
         found = np.zeros((len(texts), len(self.classes)), dtype=np.float32)
         small = large = None
         if setting.tau_small > 0:
-            quick = self.small.with_setting({"tau_layer": setting.tau_small})
-            small = quick.answer(quick.tokenize(texts), batch_size=batch_size)
-            stays = (entropy(torch.from_numpy(small.probabilities)) < setting.tau_small).numpy()
-            found[stays] = small.probabilities[stays][:, class_order(self.small.classes, self.classes)]
+            if isinstance(self.small, SmallPipeline):
+                said = self.small.probabilities(texts)
+            else:
+                quick = self.small.with_setting({"tau_layer": setting.tau_small})
+                small = quick.answer(quick.tokenize(texts), batch_size=batch_size)
+                said = small.probabilities
+            stays = (entropy(torch.from_numpy(said)) < setting.tau_small).numpy()
+            found[stays] = said[stays][:, class_order(self.small.classes, self.classes)]
         rest = np.flatnonzero(~stays)
         if len(rest):
             thorough = self.large.with_setting(setting.large)
@@ -182,16 +194,25 @@ class CascadeClassifier:
             (target / CALIBRATED).unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot write in '{target}': {error.strerror}.") from error
-        for name, part in (("small", self.small), ("large", self.large)):
-            replace(part, certificate=None, setting=None, calibrated=None).save_pretrained(target / name)
+        if isinstance(self.small, SmallPipeline):
+            self.small.save(target / "small", self.tokenizer)
+        else:
+            (target / "small" / PIPELINE).unlink(missing_ok=True)
+            replace(self.small, certificate=None, setting=None, calibrated=None).save_pretrained(target / "small")
+        replace(self.large, certificate=None, setting=None, calibrated=None).save_pretrained(target / "large")
         about = {"format": FORMAT, "setting": None if self.setting is None else self.setting.to_config()}
         write_text(target / FILE, json.dumps(about, indent=2) + "\n")
         if self.calibrated is not None:
             save_contents(target / CALIBRATED, self.calibrated)
         write_digests(target, [FILE, *([CALIBRATED] if self.calibrated is not None else [])])
-        write_guard(target, "CascadeClassifier", LARGE, self.certificate)
+        write_guard(target, "CascadeClassifier", LARGE, self.certificate, needs=self._needs)
         if self.certificate is not None:
             self.certificate.save(target / "certificate.json")
+
+    @property
+    def _needs(self) -> str:
+        """What the folder lacks, in the words of its page."""
+        return NEEDS if isinstance(self.small, SmallPipeline) else ""
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Upload the folder of `save_pretrained` with a model card that holds the verdict and what is not promised.
@@ -204,13 +225,22 @@ class CascadeClassifier:
             "kind": "CascadeClassifier",
             "encoder": LARGE,
             "certificate": self.certificate,
+            "needs": self._needs,
         }
         describe = partial(card, **options_of_card, on_hub=True)
         return push_folder(self.save_pretrained, describe, repo_id, **options)
 
     @classmethod
-    def from_pretrained(cls, folder: str | os.PathLike[str], *, device: str | None = None) -> CascadeClassifier:
-        """Load what `save_pretrained` wrote, from a folder or a hub name."""
+    def from_pretrained(
+        cls, folder: str | os.PathLike[str], *, device: str | None = None, small: Any = None
+    ) -> CascadeClassifier:
+        """Load what `save_pretrained` wrote, from a folder or a hub name.
+
+        Args:
+            folder: a folder, or a hub name.
+            device: such as "cuda".
+            small: where the small model is a scikit-learn pipeline, the one that was fitted; the folder does not hold it.
+        """
         source = local_folder(folder)
         try:
             about = parse_json((source / FILE).read_bytes())
@@ -221,8 +251,13 @@ class CascadeClassifier:
             raise StoreError(f"'{source}' must be the folder of a cascade; {FILE} says no ({error}).") from error
         check_digests(source)
         file = source / "certificate.json"
+        first: AdaptiveClassifier | SmallPipeline
+        if (source / "small" / PIPELINE).is_file():
+            first = SmallPipeline.load(source / "small", small)
+        else:
+            first = AdaptiveClassifier.from_pretrained(source / "small", device=device)
         return cls(
-            AdaptiveClassifier.from_pretrained(source / "small", device=device),
+            first,
             AdaptiveClassifier.from_pretrained(source / "large", device=device),
             Certificate.load(file) if file.is_file() else None,
             None if setting is None else CascadeSetting.of(setting),

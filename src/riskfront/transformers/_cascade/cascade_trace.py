@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from riskfront._problems.spaces.space import Choice, Space
-from riskfront._support.arrays import Array, IntArray
+from riskfront._support.arrays import Array, BoolArray, IntArray
 from riskfront.errors import InvalidInputError
+from riskfront.transformers._cascade.small_pipeline import PipelineTrace
 from riskfront.transformers._pruning.cost import Work, flops
 from riskfront.transformers._pruning.network import Setting
 from riskfront.transformers._pruning.pruning_trace import PruningTrace, is_right
@@ -66,17 +67,20 @@ class CascadeTrace:
     """What a cascade does with each example at every setting; used as `PruningTrace` is.
 
     Args:
-        small: see ``large``.
+        small: of an encoder or of a pipeline; see ``large``.
         large: traces of the same examples.
         order: (classes,), where each class of the large encoder stands among those of the small one; the same by default.
 
     Columns are those of `PruningTrace` without `relative_cost`, which compares a model with itself. The full model, against
-    which accuracy drops, is the large encoder alone. `flops` are of both encoders, where both run.
+    which accuracy drops, is the large encoder alone. `flops` are of both encoders, where both run; a small pipeline
+    counts as a linear classifier on words.
     """
 
     bounds = PruningTrace.bounds
 
-    def __init__(self, small: PruningTrace, large: PruningTrace, order: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, small: PruningTrace | PipelineTrace, large: PruningTrace, order: Sequence[int] | None = None
+    ) -> None:
         self.small, self.large = small, large
         self._order = np.arange(large.network.backbone.n_classes) if order is None else np.asarray(order)
         same = len(small) == len(large) and (self._order[large.labels] == small.labels).all()
@@ -102,31 +106,39 @@ class CascadeTrace:
         }
         if setting.tau_small == 0:
             return found
-        passes, n_layers = self.small.passes(0.0, 0.0, positions), self.small.network.backbone.n_layers
-        sure = passes.entropies < setting.tau_small
-        stays = sure.any(axis=1)
-        depth = np.where(stays, sure.argmax(axis=1), n_layers)
-        answer = passes.probabilities[np.arange(len(positions)), depth]
-        left, by_words = self.small.left_by_words(setting.tau_small, positions), None
-        if left is not None:
-            by_words, of_words = left
-            stays, depth = stays | by_words, np.where(by_words, 0, depth)
-            answer = np.where(by_words[:, None], of_words, answer)
-        answer = answer[:, self._order]
+        stays, answer, spent = self._by_small(setting.tau_small, positions)
         right = np.where(stays, answer.argmax(axis=1) == self.large.labels[positions], ~found["error"])
         full_right = ~found["error"] if setting.large == Setting() else self._full_right(positions)
         confidence = np.where(stays, answer.max(axis=1), found["confidence"]).astype(np.float32)
-        heads = self.small.network.kept_heads(0.0).sum(axis=1)
-        lengths = self.small.tokens.lengths[positions]
-        work = Work(heads, lengths, passes.tokens, depth, exits=True, prunes=False, by_words=by_words)
         return {
             "accuracy_drop": full_right.astype(np.float32) - right.astype(np.float32),
             "accuracy_drop_clipped": full_right & ~right,
             "error": ~right,
-            "flops": (flops(self.small.network.sizes, work) + np.where(stays, 0, found["flops"])).astype(np.float32),
+            "flops": (spent + np.where(stays, 0, found["flops"])).astype(np.float32),
             "answered": confidence >= setting.abstain,
             "confidence": confidence,
         }
+
+    def _by_small(self, tau: float, positions: IntArray) -> tuple[BoolArray, Array, Array]:
+        """Of these examples: who stays with the small model, its probabilities, (positions, classes), and its operations."""
+        if isinstance(self.small, PipelineTrace):
+            n_classes = self.large.network.backbone.n_classes
+            spent: Array = 2.0 * n_classes * self.large.tokens.lengths[positions]
+            unsure, answer = self.small.entropies[positions], self.small.probabilities[positions]
+            return np.asarray(unsure < tau), answer[:, self._order], spent
+        passes, n_layers = self.small.passes(0.0, 0.0, positions), self.small.network.backbone.n_layers
+        sure = passes.entropies < tau
+        stays = np.asarray(sure.any(axis=1))
+        depth = np.where(stays, sure.argmax(axis=1), n_layers)
+        answer = passes.probabilities[np.arange(len(positions)), depth]
+        left, by_words = self.small.left_by_words(tau, positions), None
+        if left is not None:
+            by_words, of_words = left
+            stays, depth = stays | by_words, np.where(by_words, 0, depth)
+            answer = np.where(by_words[:, None], of_words, answer)
+        heads, lengths = self.small.network.kept_heads(0.0).sum(axis=1), self.small.tokens.lengths[positions]
+        work = Work(heads, lengths, passes.tokens, depth, exits=True, prunes=False, by_words=by_words)
+        return stays, answer[:, self._order], flops(self.small.network.sizes, work)
 
     def _full_right(self, positions: IntArray) -> Array:
         return is_right(self.large.passes(0.0, 0.0, positions).probabilities[:, -1], self.large.labels[positions])
@@ -145,13 +157,17 @@ def cascade_space(large: Thresholds, small: Sequence[float]) -> Space:
     return Space.from_dict(dimensions)
 
 
-def small_thresholds(validation: PruningTrace, n: int) -> tuple[float, ...]:
+def small_thresholds(validation: PruningTrace | PipelineTrace, n: int) -> tuple[float, ...]:
     """0, and quantiles of the lowest entropy so far, the last depth included; the largest lets all texts stay."""
     if n < 1:
         raise InvalidInputError(f"there must be at least 1 threshold of the small encoder, 0; got {n}.")
     if n == 1:
         return (0.0,)
-    lowest = np.minimum.accumulate(validation.passes(0.0, 0.0).entropies, axis=1)
-    largest = 1.001 * math.log(validation.network.backbone.n_classes)
+    if isinstance(validation, PipelineTrace):
+        lowest, n_classes = validation.entropies, validation.probabilities.shape[1]
+    else:
+        lowest = np.minimum.accumulate(validation.passes(0.0, 0.0).entropies, axis=1)
+        n_classes = validation.network.backbone.n_classes
+    largest = 1.001 * math.log(n_classes)
     values = [*quantiles(lowest[np.isfinite(lowest)], n - 1), largest]
     return tuple(sorted({float(f"{value:.5g}") for value in values}))

@@ -96,6 +96,8 @@ class Tokens:
 
     def batches(self, batch_size: int, positions: IntArray | None = None) -> list[IntArray]:
         """Positions in batches, longest first: little padding, and memory runs out at once or never."""
+        if batch_size < 1:
+            raise InvalidInputError(f"batch_size must be at least 1; got {batch_size}.")
         chosen = np.arange(len(self)) if positions is None else np.asarray(positions)
         order = chosen[np.argsort(-self.lengths[chosen], kind="stable")]
         return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
@@ -132,25 +134,7 @@ def load_tokenizer(name: str) -> Any:
 def tokenize(tokenizer: Any, texts: Sequence[str] | Sequence[tuple[str, str]], max_length: int) -> Tokens:
     """Texts or pairs of texts; those longer than `max_length` tokens are cut, with one warning."""
     texts = as_list(texts)
-    if not texts:
-        raise InvalidInputError(f"{TEXTS}; got none.")
-    pairs = isinstance(texts[0], tuple | list)
-    for i, text in enumerate(texts):
-        if is_missing(text):
-            raise InvalidInputError(
-                f"every text must have at least one character; number {i} is "
-                f"{'empty' if isinstance(text, str | tuple | list) else 'missing'}. "
-                "Leave it out, or have the others answered: missing='abstain'."
-            )
-        fine = (
-            len(text) == 2 and all(isinstance(part, str) for part in text)
-            if isinstance(text, tuple | list)
-            else isinstance(text, str)
-        )
-        if not fine or isinstance(text, tuple | list) != pairs:
-            raise InvalidInputError(f"texts must be all texts or all pairs of texts; number {i} is {text!r:.60}.")
-        for part in text if pairs else (text,):
-            must_be_unicode(str(part), f"number {i}")
+    pairs = must_be_readable(texts)
     inputs = [[text[0] for text in texts], [text[1] for text in texts]] if pairs else [list(texts)]
     found = tokenizer(*inputs, truncation=True, max_length=max_length, verbose=False)
     ids = [np.asarray(values, dtype=np.int32) for values in found["input_ids"]]
@@ -171,11 +155,35 @@ def tokenize(tokenizer: Any, texts: Sequence[str] | Sequence[tuple[str, str]], m
     return Tokens(ids, types, 0 if padding is None else padding, _texts(tokenizer, found, ids, pairs))
 
 
+def must_be_readable(texts: Sequence[Any]) -> bool:
+    """Raise a clear error unless these are all texts or all pairs of texts with something to read; returns whether pairs."""
+    if not texts:
+        raise InvalidInputError(f"{TEXTS}; got none.")
+    pairs = isinstance(texts[0], tuple | list)
+    for i, text in enumerate(texts):
+        if is_missing(text):
+            raise InvalidInputError(
+                f"every text must have at least one character; number {i} is "
+                f"{'empty' if isinstance(text, str | tuple | list) else 'missing'}. "
+                "Leave it out, or have the others answered: missing='abstain'."
+            )
+        fine = (
+            len(text) == 2 and all(isinstance(part, str) for part in text)
+            if isinstance(text, tuple | list)
+            else isinstance(text, str)
+        )
+        if not fine or isinstance(text, tuple | list) != pairs:
+            raise InvalidInputError(f"texts must be all texts or all pairs of texts; number {i} is {text!r:.60}.")
+        for part in text if pairs else (text,):
+            must_be_unicode(str(part), f"number {i}")
+    return pairs
+
+
 def as_list(texts: Any) -> list[Any]:
     """Texts in their order, whatever holds them: a column of a data frame would be asked by its labels, not by places."""
     if isinstance(texts, list):
         return texts
-    if isinstance(texts, str | Mapping | pd.DataFrame) or not isinstance(texts, Iterable):
+    if isinstance(texts, str | Mapping | set | frozenset | pd.DataFrame) or not isinstance(texts, Iterable):
         hint = " Give one column: frame['text']." if isinstance(texts, pd.DataFrame) else ""
         raise InvalidInputError(f"{TEXTS}; got {type(texts).__name__}.{hint}")
     return texts.tolist() if isinstance(texts, np.ndarray) else list(texts)
