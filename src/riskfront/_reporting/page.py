@@ -77,7 +77,7 @@ def report_html(
 ) -> str:
     """The page as text; ``sections`` come after the limits."""
     cloud, tests = certificate_charts.tradeoff_data(certificate), certificate_charts.path_data(certificate)
-    charts = {"tradeoff": _tradeoff(certificate, cloud)}
+    charts = {"tradeoff": _tradeoff(cloud)}
     if len(tests.step) and not tests.by_mean:
         charts["path"] = _path(certificate, tests)
     front = None if frontier is None else page_values.frontier(certificate, frontier)
@@ -132,7 +132,7 @@ def _title(certificate: Certificate) -> str:
     return "Certified setting" if certificate.guaranteed else "Setting without a guarantee"
 
 
-def _tradeoff(certificate: Certificate, data: certificate_charts.TradeOff) -> dict[str, Any]:
+def _tradeoff(data: certificate_charts.TradeOff) -> dict[str, Any]:
     x, y = page_charts.default_axes(data)
     labels = [measure.label for measure in data.measures]
     counted = listed(

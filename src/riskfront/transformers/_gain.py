@@ -215,20 +215,18 @@ def alternatives(
         rows.append(at("full model in int8", Setting(precision="int8"), few))
     cuts = sorted({max(1, n_layers // 3), max(1, n_layers // 2)})
     rows += [at(f"first {depth} layers" if depth > 1 else "first layer", Setting(depth=depth), every) for depth in cuts]
-    return rows + _linear(found, train, texts, trace.tokens, sample)
+    return rows + _linear(found, train, texts, sample)
 
 
 def _linear(
-    found: AdaptiveClassifier, train: LabelledTexts, texts: LabelledTexts, tokens: Tokens, sample: list[Any]
+    found: AdaptiveClassifier, train: LabelledTexts, texts: LabelledTexts, sample: list[Any]
 ) -> list[Alternative]:
-    """Logistic regression on words and on the mean of word embeddings; nothing without scikit-learn or training texts."""
-    try:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import FunctionTransformer
-    except ImportError:
-        return []
+    """Logistic regression on words and on the mean of word embeddings; nothing without training texts of two classes."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
     seen, labels = _joined(train), np.array([train.classes[i] for i in train.labels])
     new, truth = _joined(texts), np.array([texts.classes[i] for i in texts.labels])
     if len(set(labels.tolist())) < 2:

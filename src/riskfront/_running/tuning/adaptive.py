@@ -128,7 +128,7 @@ class AdaptiveRun:
     ) -> None:
         if not rows:
             return
-        needed = self._needed(rows)
+        needed = self._needed()
         if needed:
             self.opt.evaluate([(row, 0) for row in needed], workers, bar, failures)
         prices = None
@@ -141,7 +141,7 @@ class AdaptiveRun:
             race.advance()
         self.finalists += [row for row in race.alive if row not in self.finalists]
 
-    def _needed(self, rows: Sequence[int]) -> list[int]:
+    def _needed(self) -> list[int]:
         """References of drops, which must be among the settings."""
         return references(self.configs, self.problem) if self.configs else []
 
@@ -176,7 +176,7 @@ class AdaptiveRun:
         self.finalists = [self.row(config) for config in known]
         return all(self.opt.level(row) == len(self.opt.edges) - 1 for row in self.finalists)
 
-    def unplanned(self, testing: Testing) -> list[Config]:
+    def unplanned(self) -> list[Config]:
         """Settings that were evaluated on testing examples and are no reference."""
         needed = {config_id(self.configs[row]) for row in references(self.configs, self.problem)}
         return [config for config in self.test.stored_configs if config_id(config) not in needed]

@@ -202,9 +202,7 @@ def tune(
                 run.search(searcher, space, budget, batch_size or workers.count, workers, bar, failures)
         testing = run.testing()
         use = use_of(testing.plan, problem, [seed, planner.opt_fraction, used.code, split_by, "adaptive"])
-        earlier = _uses_before(
-            use, testing.plan, run.finalist_configs, record, used, call, again, lambda: run.unplanned(testing)
-        )
+        earlier = _uses_before(use, testing.plan, run.finalist_configs, record, used, call, again, run.unplanned)
         with (
             Workers(losses, parts.test.examples, n_jobs, gaps=on_error == "skip") as workers,
             ProgressBar("testing", None, run.test.evaluated(), progress) as bar,

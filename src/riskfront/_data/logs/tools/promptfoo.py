@@ -43,7 +43,7 @@ def records(path: Path) -> Iterator[Record]:
     for number, row in enumerate(rows, start=1):
         place = f"{where}, result {number}"
         setting = {"model": _provider(field(row, "provider", place, TOOL)), "prompt": _prompt(row, place)}
-        test = _test(row, number, place)
+        test = _test(row, place)
         key = (setting["model"], setting["prompt"], test)
         asked[key] += 1
         usage = object_of(object_of(row, "response", place), "tokenUsage", place) or object_of(row, "tokenUsage", place)
@@ -90,7 +90,7 @@ def _variables(row: Mapping[str, Any], place: str) -> str:
     return inputs_text(must_be_object(values, place, "the field 'vars'") if values else {}) or ""
 
 
-def _test(row: Mapping[str, Any], number: int, place: str) -> str:
+def _test(row: Mapping[str, Any], place: str) -> str:
     """The test by what it holds: ``testIdx`` differs between repeats of one test, which depend on each other."""
     test = object_of(row, "testCase", place)
     held = {name: test.get(name) for name in ("description", "assert", "threshold")}
