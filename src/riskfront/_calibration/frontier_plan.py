@@ -109,12 +109,9 @@ def in_sequences(planned: PlannedPaths, grid: ValueGrid) -> list[TestSequence]:
     for which, of_limit in enumerate(planned.paths):
         layers = [(len(of_limit), 1.0)] if planned.apart else _layers(len(of_limit), planned.bets[which])
         weight = 1 / len(planned.paths)
-        sequences += _in_layers(of_limit, planned.slacks[which], layers, weight, _offset(grid, which))
+        offset = sum(len(one.values) for one in grid.varying[:which])
+        sequences += _in_layers(of_limit, planned.slacks[which], layers, weight, offset)
     return sequences
-
-
-def _offset(grid: ValueGrid, which: int) -> int:
-    return sum(len(one.values) for one in grid.varying[:which])
 
 
 def _refused(planner: Method) -> InvalidInputError:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from riskfront._data.groups import Groups
 from riskfront._data.identity.copies import n_continuous_copies, n_copies
 from riskfront._data.identity.fingerprints import numbers_of, order_free_digest, rounding_of, say_enough
 from riskfront._data.identity.shared import shared
@@ -119,7 +118,7 @@ def shuffled_copy(table: LossTable, rows: IntArray, order: IntArray) -> LossTabl
     """A copy in memory of these settings with the examples in an order of riskfront's own."""
     losses = {name: table.outcomes(name, rows)[:, order] for name in table.loss_names}
     coded = {name: table.group(name) for name in table.group_names}
-    groups = {name: Groups(of.levels, of.codes[order]) for name, of in coded.items()}
+    groups = {name: of.at(order) for name, of in coded.items()}
     copy = type(table)(table.configs.iloc[rows], losses, groups, table.declared_bounds)
     copy.in_content_order, copy._clusters = True, table.clusters
     return copy

@@ -180,7 +180,7 @@ class Clusters:
     def groups(self, given: Mapping[str, Groups]) -> dict[str, Groups]:
         """The groups that all rows of a cluster share; others say nothing about a cluster."""
         shared = {name: of for name, of in given.items() if (of.codes[self.first][self.codes] == of.codes).all()}
-        return {name: Groups(of.levels, of.codes[self.first]) for name, of in shared.items()}
+        return {name: of.at(self.first) for name, of in shared.items()}
 
 
 def find_reference(configs: pd.DataFrame, name: str) -> int:

@@ -22,6 +22,10 @@ class Groups:
     levels: tuple[Any, ...]
     codes: IntArray
 
+    def at(self, positions: Any) -> Groups:
+        """Those of the examples at these positions, or in this slice; levels that none of them has stay."""
+        return Groups(self.levels, self.codes[positions])
+
     def members(self) -> list[IntArray]:
         """For each level the positions of its examples, in their order; all of them together take no more room than codes."""
         order = np.argsort(self.codes, kind="stable")

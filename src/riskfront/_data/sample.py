@@ -123,7 +123,7 @@ class Sample:
     def group(self, name: str) -> Groups:
         """The group of each example of the sample."""
         groups = self.groups[known(name, self.groups, "group")]
-        return groups if self.examples is None else Groups(groups.levels, groups.codes[self.examples])
+        return groups if self.examples is None else groups.at(self.examples)
 
     def with_groups_of(self, other: Sample) -> Sample:
         """The same losses; groups that only another sample has seen are known here too, without examples."""
@@ -258,7 +258,7 @@ class Sample:
         used = np.flatnonzero(weights.any(axis=1))
         if len(used) == len(weights):
             return self, weights
-        groups = {name: Groups(of.levels, of.codes[used]) for name, of in self._needed_groups(term).items()}
+        groups = {name: of.at(used) for name, of in self._needed_groups(term).items()}
         losses, missing = (
             {name: column.of_examples(used) for name, column in of.items() if isinstance(column, Computed)}
             for of in (needed, gaps)

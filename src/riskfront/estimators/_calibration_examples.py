@@ -111,10 +111,10 @@ class Examples:
 
     def take(self, positions: IntArray) -> Examples:
         # groups that only other examples have stay known: a limit in every group speaks of them too
-        groups = {name: Groups(group.levels, group.codes[positions]) for name, group in self.groups.items()}
+        groups = {name: group.at(positions) for name, group in self.groups.items()}
         y = None if self.y is None else _safe_indexing(self.y, positions)
         copies = None if self.copies is None else self.copies[positions]
-        clusters = self.clusters and Groups(self.clusters.levels, self.clusters.codes[positions])
+        clusters = self.clusters and self.clusters.at(positions)
         amounts = None if self.amounts is None else self.amounts[positions]
         return Examples(_safe_indexing(self.X, positions), y, groups, self.notes, copies, clusters, amounts)
 

@@ -102,7 +102,8 @@ class EProcesses:
         a, n, target = float(self.alpha[bet]), float(self.horizon[bet]), float(self._target[bet])
         wealth, best, squares = float(self.log_wealth[bet]), float(self.best[bet]), float(self.squares[bet])
         total, t, growth = float(self.total[bet]), int(self.seen[bet]), None
-        prior = None if self._expected is None else self._prior(self._expected, bet)
+        known = self._expected
+        prior = None if known is None else (float(known.mean[bet]), float(known.spread[bet]), float(known.count[bet]))
         for x in losses:
             if prior is not None:
                 growth = _growth(a, *prior, squares, total, t)
@@ -117,10 +118,6 @@ class EProcesses:
                 target = 2 * best
         self.log_wealth[bet], self.best[bet], self.squares[bet], self._target[bet] = wealth, best, squares, target
         self.total[bet], self.seen[bet] = total, t
-
-    @staticmethod
-    def _prior(expected: Expected, bet: int) -> tuple[float, float, float]:
-        return float(expected.mean[bet]), float(expected.spread[bet]), float(expected.count[bet])
 
     def next_stake(self) -> FloatArray:
         """(bets,): what is staked on the next loss. It knows the losses so far."""

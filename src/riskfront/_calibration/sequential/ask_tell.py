@@ -30,7 +30,7 @@ from riskfront._calibration.sequential.taken_in import (
 from riskfront._calibration.sequential.told import PartOfTold, Told, race_edges, test_edges
 from riskfront._data.columns import declared_bounds
 from riskfront._data.configs import as_settings
-from riskfront._data.groups import Groups, all_groups
+from riskfront._data.groups import all_groups
 from riskfront._data.identity.fingerprints import ExampleFingerprints
 from riskfront._data.problem_fit import check_complete, complete_losses
 from riskfront._data.table import LossTable
@@ -162,10 +162,7 @@ class Sequential:
         if self._full is None:
             self._full = full
             if not full:
-                coded = {
-                    name: Groups(of.levels, of.codes[self._order])
-                    for name, of in all_groups(self._groups_given, self._n).items()
-                }
+                coded = {name: of.at(self._order) for name, of in all_groups(self._groups_given, self._n).items()}
                 self._told = Told.nothing(self.configs, self._bounds, self._n, coded)
         if self._full is not full:
             raise InvalidInputError(

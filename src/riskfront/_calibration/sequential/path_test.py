@@ -119,12 +119,9 @@ class PathTest:
         if not self.tests or not (self.tests[-1].passed or self.tests[-1].given_up):
             return False
         last = len(self.tests) == len(self.path) and not (self._spares and not self.certified)
-        tried = bool(self.certified) or self._given_up >= _ATTEMPTS or self._start >= self._chunks
+        given_up = sum(test.given_up for test in self.tests)
+        tried = bool(self.certified) or given_up >= _ATTEMPTS or self._start >= self._chunks
         return last or (self.tests[-1].given_up and tried)
-
-    @property
-    def _given_up(self) -> int:
-        return sum(test.given_up for test in self.tests)
 
     @property
     def certified(self) -> list[SettingTest]:

@@ -117,7 +117,7 @@ class PartOfTold:
             if self.told.bounds.get(name, (0.0, 1.0)) == (0.0, 1.0) and np.isin(part, (0.0, 1.0)).all():
                 part = part.astype(np.int8)
             losses[name] = np.ma.MaskedArray(part, gaps) if gaps.any() else part
-        groups = {name: Groups(of.levels, of.codes[start:stop]) for name, of in self.told.groups.items()}
+        groups = {name: of.at(slice(start, stop)) for name, of in self.told.groups.items()}
         return LossTable([self.told.configs[row] for row in rows], losses, groups, self.told.bounds)
 
 
@@ -169,8 +169,3 @@ def test_edges(n: int) -> IntArray:
     if edges[-1] < n:
         edges.append(n)
     return np.array(edges, dtype=np.int64)
-
-
-def groups_of(groups: dict[str, Groups], start: int, stop: int) -> dict[str, Groups]:
-    """The groups of some neighbouring examples; levels that none of them has stay."""
-    return {name: Groups(of.levels, of.codes[start:stop]) for name, of in groups.items()}

@@ -350,7 +350,8 @@ def _from_url(url: str, options: dict[str, Any]) -> Source:
 def _remote_files(remote: Any, path: str) -> list[str]:
     """The files that a path or a pattern names on another storage, and the parts below the folders that it names."""
     pattern = any(sign in path for sign in "*?[")
-    named = remote.glob(path, detail=True) if pattern else {path: {"type": _remote_kind(remote, path)}}
+    kind = "file" if pattern or not remote.isdir(path) else "directory"
+    named = remote.glob(path, detail=True) if pattern else {path: {"type": kind}}
     found: set[str] = set()
     for name, known in named.items():
         if pattern and not _is_data(name.rstrip("/").rpartition("/")[2]):
@@ -365,10 +366,6 @@ def _remote_files(remote: Any, path: str) -> list[str]:
     if len(found) > 1:
         _refuse_others(found)
     return sorted(found)
-
-
-def _remote_kind(remote: Any, path: str) -> str:
-    return "directory" if remote.isdir(path) else "file"
 
 
 def holds_parts(url: str) -> bool:

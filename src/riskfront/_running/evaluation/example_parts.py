@@ -82,7 +82,7 @@ def take_groups(
 ) -> dict[str, Groups]:
     """The groups of these examples. Levels that none of them has stay: a limit in every group speaks of them too."""
     coded = all_groups(groups, n_examples)
-    return {name: Groups(whole.levels, whole.codes[positions]) for name, whole in coded.items()}
+    return {name: whole.at(positions) for name, whole in coded.items()}
 
 
 def _part(examples: Any, positions: IntArray) -> Any:

@@ -236,10 +236,9 @@ def adaptive_run(
 
     def outcomes(part: Part, name: str) -> ChunkedOutcomes:
         edges = (race_edges if name == "opt" else test_edges)(len(part.examples))
-        groups = dict(part.groups)
-        rows: list[RowsOf] = []
+        groups, rows = dict(part.groups), list[RowsOf]()
         for k, (start, stop) in enumerate(itertools.pairwise(edges)):
-            own = {group: replace_codes(of, int(start), int(stop)) for group, of in groups.items()}
+            own = {group: of.at(slice(int(start), int(stop))) for group, of in groups.items()}
             if store is None:
                 rows.append(MemoryRows(int(stop - start), own, bounds))
                 continue
@@ -250,8 +249,3 @@ def adaptive_run(
         return ChunkedOutcomes(part.examples, edges, groups, rows, configs, bounds)
 
     return AdaptiveRun(problem, method, configs, outcomes(parts.opt, "opt"), outcomes(parts.test, "test"), price)
-
-
-def replace_codes(groups: Any, start: int, stop: int) -> Any:
-    """The groups of neighbouring examples; levels that none of them has stay."""
-    return type(groups)(groups.levels, groups.codes[start:stop])

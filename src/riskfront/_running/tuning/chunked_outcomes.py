@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from riskfront._calibration.sequential.told import groups_of
 from riskfront._data.groups import Groups
 from riskfront._data.table import LossTable
 from riskfront._problems.spaces.space import Config, config_id
@@ -100,7 +99,7 @@ class ChunkedOutcomes:
             losses[name] = masked.stack([masked.concatenate([cell[name] for cell in cells]) for cells in wanted])
             if not np.ma.is_masked(losses[name]):
                 losses[name] = np.ma.getdata(losses[name])
-        groups = groups_of(self._groups, start, stop)
+        groups = {name: of.at(slice(start, stop)) for name, of in self._groups.items()}
         return LossTable([self.configs[row] for row in rows], losses, groups, self._bounds)
 
     def _cell(self, row: int, chunk: int) -> dict[str, Array]:
