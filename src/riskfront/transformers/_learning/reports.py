@@ -10,6 +10,7 @@ import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -67,8 +68,24 @@ CURVE = "learning.json"
 WINDOWS = 8  # of the first epoch; the first of them is not fitted, because the learning rate is still rising
 
 
+Self = TypeVar("Self", bound="_Report")
+
+
 @dataclass(frozen=True)
-class ExitReport:
+class _Report:
+    """What a step of training wrote beside its weights, as JSON."""
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls: type[Self], path: Path) -> Self:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+
+@dataclass(frozen=True)
+class ExitReport(_Report):
     """On validation examples, nothing pruned unless it says so.
 
     Args:
@@ -147,14 +164,6 @@ class ExitReport:
             "exits='pooled' or a weight on early layers may help."
         )
 
-    def save(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: Path) -> ExitReport:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**values | {name: tuple(values.get(name, ())) for name in ("accuracy", "probe", "pruned")})
-
 
 @torch.inference_mode()
 def report_exits(network: Network, tokens: Tokens, labels: IntArray, *, batch_size: int = 32) -> ExitReport:
@@ -191,7 +200,7 @@ def _listed(depths: list[int]) -> str:
 
 
 @dataclass(frozen=True)
-class PruningReport:
+class PruningReport(_Report):
     """Accuracy of the full model on validation examples, no exits.
 
     Args:
@@ -238,13 +247,6 @@ class PruningReport:
 
     def _noise(self, own: float, chance: float) -> float:
         return 2 * math.sqrt((own * (1 - own) + chance * (1 - chance)) / self.n)
-
-    def save(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: Path) -> PruningReport:
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
 
 
 @torch.inference_mode()
@@ -315,7 +317,7 @@ def _right(walk: Walk, labels: IntArray) -> int:
 
 
 @dataclass(frozen=True)
-class WordReport:
+class WordReport(_Report):
     """What an exit on words brings on validation texts, beside the exits there are without it.
 
     Args:
@@ -347,14 +349,6 @@ class WordReport:
             f"an exit on words is right {_short(self.accuracy)}, the first exit {_short(self.first)}, the full model "
             f"{_short(self.full)}; {runs}: {end} ({self.n:,} validation texts)"
         )
-
-    def save(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: Path) -> WordReport:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**values | {name: tuple(values[name]) for name in ("layers", "layers_without")})
 
 
 def report_words(network: Network, tokens: Tokens, labels: IntArray) -> WordReport:
