@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -29,9 +29,7 @@ class Procedure(Protocol):
 class FixedSequence:
     """Test in the given order at the full level and stop at the first failure."""
 
-    @property
-    def sequential(self) -> bool:
-        return True
+    sequential: ClassVar[bool] = True
 
     def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
         levels = np.full(p_values.shape, np.nan)
@@ -46,9 +44,7 @@ class FixedSequence:
 class Bonferroni:
     """Test each of m hypotheses at delta / m."""
 
-    @property
-    def sequential(self) -> bool:
-        return False
+    sequential: ClassVar[bool] = False
 
     def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
         return np.full(p_values.shape, delta / max(p_values.size, 1))
@@ -61,9 +57,7 @@ class Bonferroni:
 class Holm:
     """From the smallest p-value on, test at delta / (hypotheses left) and stop at the first failure."""
 
-    @property
-    def sequential(self) -> bool:
-        return False
+    sequential: ClassVar[bool] = False
 
     def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
         m = p_values.size
@@ -85,9 +79,7 @@ class Graphical:
 
     graph: Graph
 
-    @property
-    def sequential(self) -> bool:
-        return False
+    sequential: ClassVar[bool] = False
 
     def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
         return delta * self.graph.final_weights(p_values, delta)
@@ -100,9 +92,7 @@ class Graphical:
 class Uncorrected:
     """Accept every p-value at most delta. No control of the family-wise error: only for baselines without a guarantee."""
 
-    @property
-    def sequential(self) -> bool:
-        return False
+    sequential: ClassVar[bool] = False
 
     def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
         return np.full(p_values.shape, delta)

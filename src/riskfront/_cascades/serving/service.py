@@ -168,26 +168,24 @@ class Service:
     def _completion(self, name: str, found: Answer) -> dict[str, Any]:
         choice = dict(found.answer["choices"][0])
         message = {key: value for key, value in choice["message"].items() if value is not None or key == "content"}
-        return {
-            "id": name,
-            "object": "chat.completion",
-            "created": int(time.time()),
-            "model": self.configuration.server.name,
-            "choices": [{"index": 0, "message": message, "finish_reason": choice.get("finish_reason") or "stop"}],
-            "usage": found.answer.get("usage"),
-            "riskfront": _told(found),
-        }
+        reason = choice.get("finish_reason") or "stop"
+        return self._chat(name, message, found, reason, found.answer.get("usage"))
 
     def _declared(self, name: str, error: ModelsFailedError) -> dict[str, Any]:
         message = {"role": "assistant", "content": self.configuration.server.failed_answer}
+        return self._chat(name, message, error, "stop", None)
+
+    def _chat(
+        self, name: str, message: Mapping[str, Any], told: Answer | ModelsFailedError, reason: str, usage: Any
+    ) -> dict[str, Any]:
         return {
             "id": name,
             "object": "chat.completion",
             "created": int(time.time()),
             "model": self.configuration.server.name,
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            "usage": None,
-            "riskfront": _told(error),
+            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+            "usage": usage,
+            "riskfront": _told(told),
         }
 
     def _write(self, name: str, told: Mapping[str, Any], seconds: float) -> None:

@@ -119,7 +119,7 @@ def is_classifier(model: Any) -> bool:
 
 @dataclass(frozen=True)
 class FreshTexts:
-    """Texts to calibrate on, and sentences on what a guarantee on them speaks of."""
+    """Texts that the model did not learn from, to calibrate on or unlabelled, and sentences on what was left out of them."""
 
     texts: LabelledTexts
     notes: tuple[str, ...]
@@ -199,17 +199,9 @@ def _notes(parts: TextParts, learnt: Learnt, total: int, n_seen: int, n_copies: 
     return tuple(notes)
 
 
-@dataclass(frozen=True)
-class UnlabelledTexts:
-    """Texts that neither the model nor the calibration knows, and sentences on what was left out. The labels are all 0."""
-
-    texts: LabelledTexts
-    notes: tuple[str, ...]
-
-
 def unlabelled_texts(
     data: str | os.PathLike[str] | pd.DataFrame | Any, parts: TextParts, learnt: Learnt | None, *, leave_out: bool
-) -> UnlabelledTexts:
+) -> FreshTexts:
     """The texts of a file, each once, that nothing was learnt from and that do not count as calibration texts.
 
     Labelled and unlabelled texts must have the same mean of the proxy. To leave out what is a calibration text would leave
@@ -241,7 +233,7 @@ def unlabelled_texts(
             f"{len(found):,}, {left}. Give other texts, or use each once with --leave-out-repeats."
         )
     if not left:
-        return UnlabelledTexts(found, ())
+        return FreshTexts(found, ())
     could = parts.could_calibrate(found.contents)
     kept = [
         at
@@ -252,7 +244,7 @@ def unlabelled_texts(
         f"Of {len(found):,} unlabelled texts {len(kept):,} were used: {left}. Each text counts once, with a label or without, "
         "and only where the split of the labelled texts would have kept it for calibration."
     )
-    return UnlabelledTexts(found.take(np.sort(np.array(kept, dtype=np.int64))), (said,))
+    return FreshTexts(found.take(np.sort(np.array(kept, dtype=np.int64))), (said,))
 
 
 def unlabelled_contents(data: str | os.PathLike[str] | pd.DataFrame | Any | None) -> list[bytes]:
