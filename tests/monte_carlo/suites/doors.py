@@ -11,11 +11,11 @@ import pandas as pd
 
 import riskfront as rf
 from riskfront._data.logs.runs import Runs
-from riskfront._data.reading.wide_format import from_wide
 from riskfront.errors import InvalidInputError
 from tests.monte_carlo.suites.procedures import ALPHA, DELTA, PARETO, PROBLEM, false_settings, nulls, settings, table_of
 from tests.monte_carlo.suites.tables import _noisy
 from tests.support.simulation import Suite, one_by_one, sharp_size
+from tests.support.tables import from_wide
 
 _NET_N = sharp_size(ALPHA, [DELTA / 2 / 300, DELTA / 300], 250)
 _WIDE = rf.Problem("error <= 0.1", minimize="cost", delta=DELTA)
