@@ -5,12 +5,18 @@ each state of the code: with probability at least 1 - 1e-4 for a suite, .98 for 
 """
 
 import pytest
+from scipy import stats
 
-from riskfront.testing._findings import power
+from riskfront.testing._findings import most_allowed
 from tests.monte_carlo.suites import SUITES
 from tests.support.simulation import LEVEL, LOOKS, run
 
 MOST, ONCE = 40, 1e-4
+
+
+def power(rate: float, trials: int, delta: float, level: float) -> float:
+    """The probability that a true rate of misses is found."""
+    return float(stats.binom.sf(most_allowed(trials, delta, level), trials, rate))
 
 
 @pytest.mark.monte_carlo
