@@ -15,8 +15,9 @@ import pytest
 
 import riskfront as rf
 from riskfront._data.stores.loss_store import LossStore
+from riskfront._running.evaluation import workers
 from tests.support.clusters import dask_cluster
-from tests.support.processes import output
+from tests.support.processes import output, wait_until
 
 # sockets that Dask leaves open when its workers are killed are found by the garbage collector, at any later time
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -108,6 +109,24 @@ def test_a_setting_that_kills_its_dask_worker_is_named(dask: Any, tmp_path: Path
         rf.evaluate(kills, EXAMPLES, configs, store=tmp_path / "run.zarr")
     assert {"i": 3} in LossStore(tmp_path / "run.zarr")
     assert {"i": 4} not in LossStore(tmp_path / "run.zarr")
+
+
+def test_a_dask_cluster_without_workers_is_an_error(dask: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Dask is told not to wait for ever."""
+    monkeypatch.setattr(workers, "_SECONDS", 2.0)
+    dask.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "no_workers_timeout", 1.0))
+
+    calls = tmp_path / "calls"
+    calls.mkdir()
+
+    def scale_down() -> None:
+        wait_until(lambda: len(list(calls.iterdir())) >= 8, "some settings are evaluated")
+        dask.cluster.scale(0)
+
+    threading.Thread(target=scale_down, daemon=True).start()
+    with joblib.parallel_config(backend="dask"), pytest.raises(rf.EvaluationError, match="workers must be reachable"):
+        rf.evaluate(Slow(calls), EXAMPLES, [{"x": i / 80} for i in range(80)], store=tmp_path / "run.zarr")
+    assert len(LossStore(tmp_path / "run.zarr")) >= 4
 
 
 RAY = """

@@ -67,7 +67,9 @@ def test_where_workers_do_nothing_at_all_no_setting_is_blamed(monkeypatch: pytes
     with monkeypatch.context() as patched:
         patched.setattr(Workers, "_results", gone)
         patched.setattr(Workers, "_healthy", lambda self: False)
-        with pytest.raises(EvaluationError, match=r"in 3 tries they were not \(ConnectionError: no route.*the cluster"):
+        with pytest.raises(
+            EvaluationError, match=r"must be reachable; they were not \(ConnectionError: no route.*the cluster"
+        ):
             evaluate(lambda config, x: {"error": x > 0.5}, EXAMPLES, CONFIGS, n_jobs=2)
 
     def dies(config: dict[str, Any], examples: Any) -> dict[str, Any]:

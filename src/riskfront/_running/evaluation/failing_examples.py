@@ -154,7 +154,7 @@ def with_evaluated(error_of: Callable[[str], EvaluationError], rows: RowsOf, hin
 
 def lost_workers(lost: WorkersLostError, configs: Sequence[Config], rows: RowsOf) -> EvaluationError:
     if lost.position is None:
-        problem = f"workers must be reachable; in {TRIES} tries they were not ({lost.reason}). Check the cluster."
+        problem = f"workers must be reachable; they were not ({lost.reason}). Check the cluster."
         return with_evaluated(partial(EvaluationError, problem, {}), rows, "")
     config = configs[lost.position]
     problem = (

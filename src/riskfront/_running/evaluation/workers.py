@@ -114,8 +114,11 @@ class Workers:
                 elif stopped is None:
                     return
             except LossOfWorkersError as error:
-                self._recover()
-                if (exhausted := retries.lost(under_way)) and stopped is None:
+                some_answer = self._recover()
+                exhausted = retries.lost(under_way)
+                if stopped is None and not some_answer:
+                    raise WorkersLostError(f"none has answered for {_SECONDS:g} s", None, False) from error.__cause__
+                if stopped is None and exhausted:
                     stopped = WorkersLostError(str(error), exhausted[0], self._healthy())
                     stopped.__cause__ = error.__cause__
                     new = iter(())  # nothing else is begun; what was lost beside it is finished
@@ -145,16 +148,17 @@ class Workers:
             # what may be behind it is ours to say
             raise LossOfWorkersError(said(error).splitlines()[0].partition(". ")[0]) from error
 
-    def _recover(self) -> None:
-        """After a loss: let go of what was lost too, and wait for workers that answer."""
+    def _recover(self) -> bool:
+        """After a loss: let go of what was lost too, and wait for workers that answer; False where none does."""
         with contextlib.suppress(Exception):
             self._pool_in_use.close()
         self._pool = None
         if self._kind == "DaskDistributedBackend":
             self._backend.data_futures.pop(id(self._payload), None)
-            self._wait_for_answers()
+            return self._wait_for_answers()
+        return True
 
-    def _wait_for_answers(self) -> None:
+    def _wait_for_answers(self) -> bool:
         """Until all workers that the scheduler of Dask knows answer: it may not know yet that one has died, and what is sent to
         that one is lost again."""
         deadline = time.monotonic() + _SECONDS
@@ -162,9 +166,10 @@ class Workers:
             try:
                 self._backend.client.wait_for_workers(1, timeout=left)
                 if self._backend.client.run(abs, -1, callback_timeout=left):
-                    return
+                    return True
             except Exception:  # a worker that just died, in whichever way that shows
                 time.sleep(_PAUSE)
+        return False
 
     def _healthy(self) -> bool:
         """Whether workers do what does not come from the user."""
