@@ -9,6 +9,7 @@ import numpy as np
 import riskfront as rf
 from riskfront._data.logs import gather, read_runs
 from riskfront._data.logs.runs import Runs
+from riskfront._data.reading import column_roles
 from tests.mutants.mutant import Mutant, everywhere, method
 
 
@@ -63,8 +64,14 @@ def second_tries_count() -> None:
     everywhere(gather._refuse_second_tries, lambda records, used: None)
 
 
+def scores_of_failures_unseen() -> None:
+    """Nobody asks what calls that failed score in a table."""
+    everywhere(column_roles.recorded_failures, lambda source: {})
+
+
 MUTANTS = [
     Mutant("failures have a second try", "logs: failures were asked again", second_tries_count),
+    Mutant("failed calls keep the best score", "calibrate: failed calls score as the best", scores_of_failures_unseen),
     Mutant("failed calls keep their scores", "cascade: failed calls with a score", scores_of_failed_calls_count),
     Mutant(
         "what a run lacks is asked elsewhere", "cascade: a model ran on easy questions alone", absent_examples_go_on

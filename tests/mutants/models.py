@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from riskfront._data.identity import fingerprints
+from riskfront._running.evaluation import example_parts
 from riskfront._running.tuning import recorded_uses as looks
 from riskfront.estimators import _risk_controlled as calibrated
 from riskfront.estimators._calibration_examples import Examples
@@ -38,6 +40,16 @@ def examples_known_by_losses_alone() -> None:
 def _without_digest(table: Any) -> Any:
     table.examples_digest = None
     return table
+
+
+def other_types_are_other_examples() -> None:
+    """What a number was stored as is part of an example."""
+    everywhere(fingerprints._in_single_precision, lambda column: column)
+
+
+def other_orders_are_other_examples() -> None:
+    """Examples are known in one order and precision alone, and by those who test them later by their losses alone."""
+    everywhere(example_parts.digest_in_any_order, lambda examples: None)
 
 
 def begins_where_labels_look_best() -> None:
@@ -157,6 +169,14 @@ MUTANTS = [
         "classifier: planned thresholds tested on the planning examples",
         "classifier: thresholds that planning examples chose",
         tests_on_opt,
+    ),
+    Mutant(
+        "classifier: other types are other examples",
+        "classifier: models until one passes, rows of other types",
+        other_types_are_other_examples,
+    ),
+    Mutant(
+        "tune: another order is other examples", "tune: processes until one passes", other_orders_are_other_examples
     ),
     Mutant("tune: forgets what was asked before", "tune: larger budgets until something passes", looks_forgotten),
     Mutant("tune: search and test on the same examples", TUNE, no_split),

@@ -43,16 +43,18 @@ def check_fit(problem: Problem, table: LossTable) -> None:
 
 
 def _check_failures(limit: Limit, table: LossTable) -> None:
-    """Failed calls must have been recorded as the worst for this limit, not as the best."""
+    """Failed calls must have been recorded as the worst for this limit."""
     recorded = table.failures.get(limit.loss)
     if recorded is None:
         return
     low, high = table.observed_range(limit.loss)
     large_is_bad = (limit.at_least is None) is (limit.drop_from is None)
-    if recorded < high if large_is_bad else recorded > low:
+    best, rounding = recorded[0] if large_is_bad else recorded[1], 1e-6 * (high - low)
+    if best < high - rounding if large_is_bad else best > low + rounding:
         raise InvalidInputError(
-            f"calls that failed were recorded with '{limit.loss}' = {recorded:g}, which is not the worst for '{limit}'. Import "
-            "the logs again and name the worst: read_runs(..., worst=), or riskfront import ... --worst."
+            f"calls that failed were recorded with '{limit.loss}' = {best:g}, which is not the worst for '{limit}'. Import "
+            "the logs again and name the worst: read_runs(..., worst=), or riskfront import ... --worst. In a table of your "
+            "own leave the score empty where the column 'failed' is 1, or rename the column if it says something else."
         )
 
 

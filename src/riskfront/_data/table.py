@@ -127,7 +127,7 @@ class LossTable(SummedLosses):
         self._clusters: str | None = None
         self.examples_compared = False  # copies were looked for among the examples themselves, such as texts
         self._intake: Intake | None = None
-        self._failures: Mapping[str, float] = {}
+        self._failures: Mapping[str, tuple[float, float]] = {}
         self._unbounded: frozenset[str] = frozenset()
         self._account: Callable[[Collection[str], Collection[str]], Intake] | None = None
 
@@ -156,12 +156,12 @@ class LossTable(SummedLosses):
         return None if self._account is None else self._account(limited, objectives)
 
     @property
-    def failures(self) -> Mapping[str, float]:
-        """Loss -> what a failed call was recorded as, which must be the worst for every limit on it."""
+    def failures(self) -> Mapping[str, tuple[float, float]]:
+        """Loss -> the least and the most that failed calls were recorded as, which must be the worst for every limit."""
         return self._failures
 
-    def with_failures(self, recorded_as: Mapping[str, float]) -> LossTable:
-        """The same table, where failed calls were recorded as these values."""
+    def with_failures(self, recorded_as: Mapping[str, tuple[float, float]]) -> LossTable:
+        """The same table, where failed calls were recorded as values from the first to the second of these."""
         table = copy(self)
         table._failures = dict(recorded_as)
         return table
@@ -345,7 +345,16 @@ class LossTable(SummedLosses):
         groups = clusters.groups({other: self.group(other) for other in self.group_names if other != name})
         table = LossTable(self._configs, losses, groups, self._bounds)
         table._clusters, table._intake, table._unbounded = name, self.intake, self._unbounded
+        table._describe_as(self)
         return table
+
+    def _describe_as(self, other: LossTable) -> None:
+        """What is known of the examples beside their losses."""
+        self.notes, self.copies_left_out, self.examples_digest = (
+            other.notes,
+            other.copies_left_out,
+            other.examples_digest,
+        )
 
     def joined_with(self, other: LossTable) -> LossTable:
         """All examples of two parts of one table that share none: its sums are theirs, added up."""
@@ -362,6 +371,7 @@ class LossTable(SummedLosses):
         table = self._part(replace(self._sample, losses=losses, missing=missing))
         table._configs = self._configs.iloc[chosen].reset_index(drop=True)
         table._shared, table.in_content_order = {}, self.in_content_order
+        table._describe_as(self)
         return table
 
     def same_settings(self, other: LossTable) -> bool:

@@ -105,7 +105,8 @@ class Examples:
             table = table.by_cluster(CLUSTER)
         table.notes, table.shuffled_by = self.notes, DRAWN + self._digest[:16].hex()
         table.copies_left_out = 0 if self.copies is None else int(self.copies.sum())
-        own = ExampleFingerprints.of(self.X, self.y)
+        labels = ExampleFingerprints.of(self.y)
+        own = ExampleFingerprints.of(self.X, *([] if labels is None else labels.ranks))
         table.examples_digest = None if own is None else own.order_free
         return table
 

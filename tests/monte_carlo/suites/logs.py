@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 import riskfront as rf
+from riskfront.errors import InvalidInputError
 from tests.data.logs.made import inspect_log
 from tests.support.simulation import Suite, one_by_one
 
@@ -189,8 +190,32 @@ def asked_again(trial: int) -> bool:
         return bool(rf.calibrate(f"{folder}/runs.parquet", PROBLEM, seed=trial))
 
 
+def failed_calls_as_the_best(trial: int) -> bool:
+    """A table of runs, as a frame or a file, in which calls that failed score as a right answer: because an error is 0 and less
+    is better, in every case or in one of two repeats, or because a fallback answered. To refuse is right."""
+    rng, kind = np.random.default_rng([79, trial]), trial % 3
+    parts = []
+    for model, cost in zip(MODELS, (1.0, 10.0), strict=True):
+        share = (rng.random(N) < FAILS) * (0.5 if kind == 1 else 1.0)
+        right = rng.random(N) < RIGHT
+        score = np.where(share > 0, 1.0, right) if kind == 2 else (1 - share) * ~right
+        columns = {"model": model, "example": np.arange(N), "score": score, "cost": cost, "failed": share}
+        parts.append(pd.DataFrame(columns))
+    limit = "score >= 0.9" if kind == 2 else f"score <= {1 - RIGHT + FAILS / (4 if kind == 1 else 2)}"
+    with tempfile.TemporaryDirectory() as folder:
+        data: Any = pd.concat(parts, ignore_index=True)
+        if trial % 2:
+            data.to_parquet(f"{folder}/runs.parquet")
+            data = f"{folder}/runs.parquet"
+        try:
+            return bool(rf.calibrate(data, rf.Problem([limit], minimize="cost"), seed=trial))
+        except InvalidInputError:
+            return False
+
+
 SUITES = [
     Suite("logs: failures were asked again", one_by_one(asked_again), 100),
+    Suite("calibrate: failed calls score as the best", one_by_one(failed_calls_as_the_best), 100),
     Suite("cascade: failed calls with a score", one_by_one(scored_failures), 100),
     Suite("cascade: a model ran on easy questions alone", one_by_one(easy_questions_alone), 100),
     Suite("logs: an epoch of Inspect that failed", one_by_one(inspect_epochs), 100),

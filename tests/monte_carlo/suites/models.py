@@ -13,6 +13,7 @@ import pandas as pd
 from sklearn.exceptions import NotFittedError
 
 import riskfront as rf
+from riskfront._calibration.certificates.uses_of_test_set import ASKED
 from riskfront.errors import NotCertifiedWarning, SpentExamplesError
 from tests.support.simulation import Suite, one_by_one, sharp_size
 
@@ -62,6 +63,46 @@ def larger_budgets(trial: int) -> bool:
         for budget in (1, 2, 4, 8, 16, 32):
             try:
                 found = rf.tune(losses, np.arange(_N), space, problem, budget=budget, looks=folder, **options)
+            except SpentExamplesError:
+                return False
+            if found:
+                return True
+    return False
+
+
+def evaluated_until_one_passes(trial: int) -> bool:
+    """Six models, each wrong a hair too often, are evaluated on the same examples, each into a table of its own."""
+    rng = np.random.default_rng([56, trial])
+    examples = rng.random((_N, 6))
+    for model in range(6):
+        table = rf.evaluate(
+            lambda config, rows, model=model: {"error": rows[:, model] < config["at"]}, examples, [{"at": ALPHA + HAIR}]
+        )
+        found = rf.calibrate(table, rf.Problem([f"error <= {ALPHA}"], minimize="at", delta=DELTA), method="bonferroni")
+        if found and f"With {100 * (1 - DELTA):g} % conf" in found.verdict():
+            return True
+    return False
+
+
+def processes_until_one_passes(trial: int) -> bool:
+    """The same examples in another order and precision, each time in a process of its own; what was asked is on disk."""
+    rng = np.random.default_rng([55, trial])
+    errors = rng.random((64, _N), dtype=np.float32) < ALPHA + HAIR
+    examples = np.column_stack([np.arange(_N), rng.random(_N)])
+
+    def losses(config: dict[str, int], rows: np.ndarray) -> dict[str, np.ndarray]:
+        row = errors[config["setting"], rows[:, 0].astype(int)]
+        return {"error": row, "cost": np.full(len(row), 1 / (1 + config["setting"]))}
+
+    problem = rf.Problem([rf.Limit("error", at_most=ALPHA)], minimize=["cost"], delta=DELTA)
+    space = rf.Space(setting=rf.Int(0, 63))
+    options: dict[str, Any] = {"search": "random", "seed": trial, "method": PARETO, "progress": False, "budget": 8}
+    with tempfile.TemporaryDirectory() as folder:
+        for process in range(6):
+            ASKED._uses = []  # as in a new process, which remembers nothing
+            rows = examples[rng.permutation(_N)].astype(np.float32 if process % 2 else np.float64)
+            try:
+                found = rf.tune(losses, rows, space, problem, looks=folder, **options)
             except SpentExamplesError:
                 return False
             if found:
@@ -139,6 +180,30 @@ def models_until_one_passes(trial: int, n: int = 120) -> bool:
             Column(column), limits=f"error <= {ALPHA}", thresholds=[0.5], abstain_thresholds=[0], delta=DELTA
         )
         found = _fitted(model, X[order], y[order]).certificate_
+        if found and found.guaranteed and f"With {100 * (1 - DELTA):g} % conf" in found.verdict():
+            return True
+    return False
+
+
+class Percent(Column):
+    """The same of scores in percent."""
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        return super().predict_proba(np.asarray(X, dtype=np.float64) / 100)
+
+
+def models_until_one_passes_on_other_types(trial: int, n: int = 120) -> bool:
+    """The same, where rows and labels are whole numbers, decimals or objects, an array or a data frame."""
+    rng = np.random.default_rng([54, trial])
+    y, right = rng.integers(0, 2, n), rng.random((n, 6)) >= ALPHA + HAIR
+    X = rng.integers(0, 50, (n, 6)) + 50 * (right == (y == 1)[:, None])
+    whole = [(X, y), (X.astype(object), y), (pd.DataFrame(X), y.astype(float))]
+    forms = [*whole, (X.astype(np.float32), y), (X.astype(float).astype(object), y), (X.astype(float), y.astype(float))]
+    for column, (rows, labels) in enumerate(forms):
+        model = rf.RiskControlledClassifier(
+            Percent(column), limits=f"error <= {ALPHA}", thresholds=[0.5], abstain_thresholds=[0], delta=DELTA
+        )
+        found = _fitted(model, rows, labels).certificate_
         if found and found.guaranteed and f"With {100 * (1 - DELTA):g} % conf" in found.verdict():
             return True
     return False
@@ -370,7 +435,14 @@ SUITES = [
     Suite("tune: a hundred nulls", one_by_one(tune), 400),
     Suite("tune: larger budgets until something passes", one_by_one(larger_budgets), 150),
     Suite("classifier: trained on coin flips", one_by_one(classifier), 400),
+    Suite("evaluate: models until one passes", one_by_one(evaluated_until_one_passes), 200),
+    Suite("tune: processes until one passes", one_by_one(processes_until_one_passes), 150),
     Suite("classifier: models until one passes", one_by_one(models_until_one_passes), 200),
+    Suite(
+        "classifier: models until one passes, rows of other types",
+        one_by_one(models_until_one_passes_on_other_types),
+        400,
+    ),
     Suite("classifier: one threshold in its known order", one_by_one(known_order), 1500),
     Suite("intervals: values even between 0 and 1", one_by_one(intervals), 600),
     Suite("many labels: scores even between 0 and 1", one_by_one(many_labels), 300),

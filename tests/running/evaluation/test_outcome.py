@@ -124,6 +124,21 @@ def test_sys_exit_is_a_failure_at_its_setting(n_jobs: int) -> None:
     assert np.isnan(table.losses("error")).all(axis=1).tolist() == [False, False, True, False]
 
 
+@pytest.mark.parametrize("examples", [[5, 2, 9], np.array([5, 2, 9]), ["c", "a", "b"], range(3), np.zeros((3, 2))])
+def test_series_in_another_order_than_ids_or_positions_are_refused(examples: Any) -> None:
+    """Examples without an index: that of the series tells nevertheless, where it is of their names or positions."""
+    ids = list(examples) if np.ndim(examples) == 1 else [0, 1, 2]
+
+    def failure(index: list[Any]) -> bool:
+        return isinstance(
+            outcome_of(lambda config, given: {"error": pd.Series([1.0, 0.0, 0.0], index)}, {}, examples), Failure
+        )
+
+    assert failure(ids[::-1])
+    assert failure([2, 0, 1])
+    assert not any(map(failure, (ids, [0, 1, 2], [70, 90, 80])))
+
+
 def test_series_in_another_order_are_refused() -> None:
     """Sorted, and neither sorted back nor told so: the loss of one example would stand with the group of another."""
     examples = pd.DataFrame({"a": [3.0, 1.0, 2.0]}, index=[7, 8, 9])

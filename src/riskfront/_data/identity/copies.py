@@ -136,9 +136,7 @@ def are_rich(columns: Sequence[Array]) -> bool:
 def mixed(found: Array, values: Any) -> Array:
     """(n,): numbers of 64 bits with one more value in each: the finaliser of SplitMix64."""
     whole = np.atleast_1d(found ^ values)
-    for start in range(
-        0, len(whole), _BLOCK
-    ):  # in place and in the cache: fresh memory takes most of the time otherwise
+    for start in range(0, len(whole), _BLOCK):  # in place, in the cache: fresh memory would take most of the time
         z = whole[start : start + _BLOCK]
         z += np.uint64(0x9E3779B97F4A7C15)
         z ^= z >> np.uint64(30)

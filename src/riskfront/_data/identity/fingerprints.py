@@ -22,6 +22,7 @@ import pandas as pd
 from riskfront._data.identity.copies import are_rich, mixed, n_copies
 from riskfront._support.arrays import Array, FloatArray, IntArray
 from riskfront._support.object_digest import Description
+from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 
 Repeats = Literal["refuse", "keep-one", "independent"]
@@ -136,9 +137,13 @@ class ExampleFingerprints:
 
     @property
     def order_free(self) -> str | None:
-        """Of all examples in any order, numbers in single precision; None where few of them differ."""
-        single = (column.astype(np.float32) if column.dtype.kind == "f" else column for column in self.columns)
-        return order_free_digest(numbers_of(single))
+        """Of all examples in any order and however their numbers are stored; None where few of them differ."""
+        return order_free_digest(numbers_of(map(_in_single_precision, self.columns)))
+
+    @property
+    def ranks(self) -> list[IntArray]:
+        """(n,) for each column: labels, whether they are called 0 and 1 or "no" and "yes"."""
+        return [np.unique(_in_single_precision(column), return_inverse=True)[1] for column in self.columns]
 
     @property
     def digest(self) -> bytes:
@@ -152,6 +157,17 @@ def order_free_digest(numbers: Array, named: str = "examples") -> str | None:
     if len(values) < _DIFFERENT:
         return None
     return hashlib.sha256(named.encode() + values.tobytes() + counts.astype("<i8").tobytes()).hexdigest()
+
+
+def _in_single_precision(column: Array) -> Array:
+    """(n,): numbers as they are however they were stored, as whole numbers, decimals or texts; texts as they are."""
+    if column.dtype.kind == "O":
+        try:
+            column = column.astype(np.float64)
+        except (TypeError, ValueError):
+            return column
+    with np.errstate(over="ignore"):
+        return column.astype(np.float32)
 
 
 def numbers_of(columns: Iterable[Array]) -> Array:
@@ -320,6 +336,7 @@ def readable(column: Array) -> Array:
 def _text_of(value: Any) -> Any:
     if isinstance(value, str):
         return normalised(value)
+    value = plain(value)
     if value is None or value is pd.NA or value is pd.NaT or isinstance(value, bool | int | float):
         return repr(value)
     return Description(value).digest

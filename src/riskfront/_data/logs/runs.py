@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from riskfront._data.intake import Intake
-from riskfront._data.reading.column_roles import KEY
+from riskfront._data.reading.column_roles import KEY, recorded_as
 from riskfront._support.arrays import BoolArray, FloatArray, IntArray
 from riskfront._support.checked_json import seal
 from riskfront._support.files import written_whole
@@ -154,12 +154,14 @@ class Runs:
         gone = int(self._answers().sum() - part._answers().sum())
         return replace(part, left_out=added(self.left_out, why, gone))
 
-    def failures(self, score: str) -> dict[str, float]:
-        """Score -> what calls that failed have there; empty where none failed."""
-        failed = self.values.get("failed")
-        recorded = self.value(score)[failed == 1] if failed is not None else np.zeros(0)
-        recorded = recorded[~np.isnan(recorded)]
-        return {score: float(recorded[0])} if len(recorded) else {}
+    def failures(self, score: str) -> dict[str, tuple[float, float]]:
+        """Score -> what calls that failed have there (``recorded_as``); empty where none failed."""
+        scores, failed = self.value(score), self.values.get("failed")
+        if failed is None or np.isnan(scores).all():
+            return {}
+        some = ~np.isnan(scores) & (failed > 0)
+        found = recorded_as(scores[some], failed[some], float(np.nanmin(scores)), float(np.nanmax(scores)))
+        return {} if found is None else {score: found}
 
     def priced(self, prices: Mapping[str, float | Mapping[str, float]]) -> Runs:
         """The same with a column "cost": by model the price of a call, or prices per_million_input and per_million_output."""

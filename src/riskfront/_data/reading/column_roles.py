@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from riskfront._data.reading.batches import Source, whole
+from riskfront._data.reading.batches import Source, WiderTypesError
 from riskfront._data.table_file import open_parquet
 from riskfront._problems.terms import Term
-from riskfront._support.arrays import IntArray
+from riskfront._support.arrays import FloatArray, IntArray
 from riskfront._support.checked_json import check_seal
 from riskfront._support.values import known
 from riskfront.errors import InvalidInputError
@@ -298,14 +298,41 @@ def saved_roles(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     return roles
 
 
-def recorded_failures(source: Source) -> dict[str, float]:
-    """The score that calls which failed have in a file of runs; empty where none failed."""
-    names = source.schema.names
-    if KEY not in (source.schema.metadata or {}) or not {"score", "failed"} <= set(names):
+def recorded_failures(source: Source) -> dict[str, tuple[float, float]]:
+    """What failed calls score, as ``recorded_as`` has it, in a table with a row for each model and example that says which
+    failed; empty where none failed, or none of these has a score."""
+    names = set(source.schema.names)
+    if not {"score", "failed"} <= names or not ("model" in names or KEY in (source.schema.metadata or {})):
         return {}
-    rows = whole(source, ["score", "failed"]).to_pandas()
-    scores = rows["score"][rows["failed"] == 1].dropna()
-    return {"score": float(scores.iloc[0])} if len(scores) else {}
+    low, high, scores, shares = np.inf, -np.inf, list[FloatArray](), list[FloatArray]()
+    try:
+        for batch in source.batches(["score", "failed"]):
+            score, share = (_numbers(batch.column(at)) for at in (0, 1))
+            known = np.isfinite(score)
+            low, high = np.min(score[known], initial=low), np.max(score[known], initial=high)
+            scores.append(score[known & (share > 0)])
+            shares.append(share[known & (share > 0)])
+    except WiderTypesError as narrow:
+        return recorded_failures(narrow.source)
+    found = recorded_as(np.concatenate(scores), np.concatenate(shares), float(low), float(high)) if scores else None
+    return {} if found is None else {"score": found}
+
+
+def _numbers(column: pa.Array) -> FloatArray:
+    return np.asarray(pd.to_numeric(column.to_pandas(), errors="coerce"), dtype=np.float64)
+
+
+def recorded_as(scores: FloatArray, shares: FloatArray, low: float, high: float) -> tuple[float, float] | None:
+    """The least that some failed call scores if the others of its mean score as little as they can, and the most that some
+    scores if they score as much; None without failed calls.
+
+    Args:
+        scores: (n,), means over calls, of which these ``shares`` failed, in (0, 1].
+        low, high: of all scores.
+    """
+    if not len(scores):
+        return None
+    return float(((scores - (1 - shares) * low) / shares).min()), float(((scores - (1 - shares) * high) / shares).max())
 
 
 def with_saved_roles(schema: pa.Schema, layout: Layout) -> Layout:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from riskfront._data.problem_fit import limited_losses, worst_in_every_limit
+from riskfront._data.reading.batches import Source
 from riskfront._data.reading.column_roles import Layout, recorded_failures, with_saved_roles
 from riskfront._data.reading.long_format import read_long
 from riskfront._data.reading.opening import from_frame, from_path, holds_parts, parts_of
@@ -62,16 +63,16 @@ def read_table(
         return made, None
     named = layout or Layout()
     if isinstance(data, str | os.PathLike):
-        source = from_path(data)
-        table, found = read_long(source, problem, with_saved_roles(source.schema, named), bounds, binary, where)
-        return table.with_failures(recorded_failures(source)), found
-    frame = None if isinstance(data, type) else from_frame(data)
-    if frame is None:
+        source: Source | None = from_path(data)
+    else:
+        source = None if isinstance(data, type) else from_frame(data)
+    if source is None:
         raise InvalidInputError(
             "data must be a LossTable, a LossStore, a data frame, or the path of a file or store of losses; got "
             f"{type(data).__name__}."
         )
-    return read_long(frame, problem, named, bounds, binary, where)
+    table, found = read_long(source, problem, with_saved_roles(source.schema, named), bounds, binary, where)
+    return table.with_failures(recorded_failures(source)), found
 
 
 def _made_before(

@@ -16,7 +16,7 @@ from riskfront._data.stores.loss_store import write_notes
 from riskfront._data.stores.task import Task
 from riskfront._data.table import LossTable
 from riskfront._problems.spaces.space import Config, Space, config_id
-from riskfront._running.evaluation.example_parts import examples_that_count
+from riskfront._running.evaluation.example_parts import digest_in_any_order, examples_that_count
 from riskfront._running.evaluation.failing_examples import (
     SKIP_HINT,
     Failures,
@@ -116,7 +116,7 @@ def evaluate(
     if failures:
         warn_of(failures, len(settings))
     table = rows.table(settings, bounds=bounds)
-    table.notes = kept.notes
+    table.notes, table.examples_digest = kept.notes, digest_in_any_order(examples)
     return table
 
 

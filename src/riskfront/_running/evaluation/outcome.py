@@ -22,6 +22,7 @@ from riskfront._problems.spaces.space import Config, config_id
 from riskfront._running.evaluation.example_parts import check as check_sequence
 from riskfront._running.evaluation.example_parts import guarded
 from riskfront._support.arrays import Array, BoolArray
+from riskfront._support.values import plain
 from riskfront.errors import EvaluationError, InvalidInputError
 
 Losses = Callable[[Config, Any], Mapping[str, Any]]
@@ -119,14 +120,26 @@ def _checked(found: Any, examples: Any, gaps: bool) -> Evaluated:
 
 def _must_be_in_order(name: str, values: Any, examples: Any) -> None:
     """Losses have no names of examples but their order; an index of pandas tells where that was lost, by sorting or merging."""
-    pandas = pd.Series | pd.DataFrame
-    if not isinstance(values, pd.Series) or not isinstance(examples, pandas) or values.index.equals(examples.index):
+    if not isinstance(values, pd.Series) or values.index.equals(pd.RangeIndex(len(values))):
         return
-    if not values.index.equals(pd.RangeIndex(len(values))):
+    if isinstance(examples, pd.Series | pd.DataFrame):
+        in_order = values.index.equals(examples.index)
+    else:  # an index of positions, or of the examples where they are ids, in another order; any other tells nothing
+        given, ids = values.index.tolist(), _ids(examples)
+        in_order = given == ids or {*given} not in ({*range(len(given))}, {*ids})
+    if not in_order:
         raise InvalidInputError(
             f"loss '{name}' must have its values in the order of the examples; its index is not that of the examples. Sort it "
             "back with .reindex(examples.index), or return .to_numpy() where the order is right"
         )
+
+
+def _ids(examples: Any) -> list[Any]:
+    """The examples where they are ids, numbers or texts; else none."""
+    if not isinstance(examples, list | tuple | np.ndarray):
+        return []
+    ids = [plain(one) for one in examples]
+    return ids if all(isinstance(one, int | float | str) for one in ids) else []
 
 
 def masked(values: Array, missing: BoolArray) -> Array:

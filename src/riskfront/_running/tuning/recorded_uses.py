@@ -22,12 +22,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from riskfront._calibration.certificates.uses_of_test_set import DataDigests, UseOfTestSet
-from riskfront._data.identity.fingerprints import ExampleFingerprints
 from riskfront._data.stores.storage import Storage
 from riskfront._problems.spaces.space import Config
+from riskfront._running.evaluation.example_parts import are_positions, digest_in_any_order
 from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
 from riskfront._support.object_digest import fingerprint_code, fingerprint_data, joined
 from riskfront.errors import InvalidInputError, SpentExamplesError, StoreError
@@ -196,38 +194,38 @@ class UsedExamples:
     def __init__(self, examples: Any, losses: Any) -> None:
         self._examples, self._losses = examples, losses
 
-    @cached_property
+    @property
     def identity(self) -> Mapping[str, str]:
-        """By which a record that outlives this process knows them."""
+        """By which a record that outlives this process knows them, in another order, precision or container too."""
+        known = {"examples": self._exact}
+        return known if self._in_any_order is None else {**known, _ANY_ORDER: self._in_any_order}
+
+    @cached_property
+    def _exact(self) -> str:
         try:
-            exact = fingerprint_data(self._examples)
-            return (
-                {"examples": exact} if self._order_free is None else {"examples": exact, _ANY_ORDER: self._order_free}
-            )
+            return fingerprint_data(self._examples)
         except InvalidInputError:
             known = next((i for i, seen in enumerate(_unreadable) if seen is self._examples), len(_unreadable))
             if known == len(_unreadable):
                 _unreadable.append(self._examples)
-            return {"examples": f"number {known} of those that cannot be read"}
+            return f"number {known} of those that cannot be read"
+
+    @cached_property
+    def _in_any_order(self) -> str | None:
+        return digest_in_any_order(self._examples)
 
     @cached_property
     def key(self) -> str:
         """By which this process knows them. Positions say nothing about the data: those of two functions are different
         examples, as far as the content of the functions can be read."""
-        own = self.identity["examples"]
-        if not _are_positions(self._examples):
-            return own
-        return joined("positions", [own, self.code])
+        if not are_positions(self._examples):
+            return self._exact
+        return joined("positions", [self._exact, self.code])
 
     @property
     def digests(self) -> DataDigests:
-        """By which this process knows them in another order, precision or container too."""
-        return DataDigests(self.key, () if self._order_free is None else (self._order_free,))
-
-    @cached_property
-    def _order_free(self) -> str | None:
-        found = None if _are_positions(self._examples) else ExampleFingerprints.of(self._examples)
-        return None if found is None else found.order_free
+        """By which this process knows them, in another order, precision or container too."""
+        return DataDigests(self.key, () if self._in_any_order is None else (self._in_any_order,))
 
     @cached_property
     def code(self) -> str:
@@ -236,15 +234,6 @@ class UsedExamples:
             return fingerprint_code(self._losses)
         except InvalidInputError:
             return _name(self._losses)
-
-
-def _are_positions(examples: Any) -> bool:
-    """Whether examples are whole numbers."""
-    if isinstance(examples, range):
-        return True
-    if isinstance(examples, np.ndarray):
-        return examples.ndim == 1 and examples.dtype.kind in "iu"
-    return isinstance(examples, list | tuple) and all(isinstance(one, int | np.integer) for one in examples)
 
 
 def _name(function: Any) -> str:
