@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -139,7 +140,8 @@ def measured(command: list[str]) -> tuple[float, float, float]:
         "u = resource.getrusage(resource.RUSAGE_CHILDREN); "
         "print(json.dumps([t, u.ru_utime + u.ru_stime, u.ru_maxrss / 1e6, done.returncode, done.stderr[-300:]]))"
     )
-    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True)
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # pip writes it, too
+    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True, env=env)
     seconds, processor, memory, status, said = json.loads(done.stdout)
     if status not in (0, 1):
         raise RuntimeError(said)
