@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from riskfront._calibration.sequential import path_test
+from riskfront._calibration.sequential import path_test, taken_in
 from riskfront._calibration.sequential.ask_tell import Sequential
+from riskfront._calibration.sequential.inspect_stopping import InspectStopping
 from riskfront._calibration.sequential.path_test import PathTest
 from riskfront.statistics._e_processes import EProcesses
 from tests.mutants.mutant import Mutant, everywhere, method
@@ -121,6 +122,32 @@ def same_examples_after_giving_up() -> None:
     method(PathTest, "_give_up", broken)
 
 
+def earlier_runs_forgotten() -> None:
+    """A run neither counts earlier questions nor is counted."""
+    method(Sequential, "_record_use", lambda real: lambda self: None)
+
+
+def order_drawn_at_each_telling() -> None:
+    everywhere(taken_in.shuffle_of, lambda run, told, n: np.random.default_rng().permutation(n))
+
+
+def names_not_needed() -> None:
+    everywhere(taken_in._refuse_without_names, lambda table: None)
+
+
+def inspected_again() -> None:
+    """A second run with the same object begins anew."""
+
+    def broken(real: Any) -> Any:
+        async def start_task(self: Any, task: Any, samples: Any, epochs: int) -> str:
+            self._order, self._scores, self._counted = [], {}, 0
+            return str(await real(self, task, samples, epochs))
+
+        return start_task
+
+    method(InspectStopping, "start_task", broken)
+
+
 DAILY = "sequential: labels come daily, forty rivals"
 GIVEN_UP = "tune, adaptive: given up one after the other"
 AGAIN = "sequential: told again after a restart"
@@ -139,4 +166,14 @@ MUTANTS = [
     Mutant(
         "sequential: a stake sees its own loss, Inspect", "sequential: Inspect's early stopping", stake_sees_its_loss
     ),
+    Mutant(
+        "sequential: earlier runs forgotten", "sequential: run after run on the same examples", earlier_runs_forgotten
+    ),
+    Mutant(
+        "sequential: an order drawn at each telling",
+        "sequential: told again until it passes",
+        order_drawn_at_each_telling,
+    ),
+    Mutant("sequential: names not needed", "sequential: parts told again without names", names_not_needed),
+    Mutant("sequential: Inspect, begun again", "sequential: Inspect, run until it passes", inspected_again),
 ]

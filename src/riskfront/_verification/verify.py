@@ -13,6 +13,7 @@ import numpy as np
 from riskfront._calibration.calibrate import certified, split_and_test
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.choice import choose
+from riskfront._calibration.certificates.uses_of_test_set import recomputing
 from riskfront._calibration.frontier_making import make_frontier
 from riskfront._calibration.frontier_plan import ValueGrid
 from riskfront._calibration.sequential.ask_tell import Sequential
@@ -80,7 +81,8 @@ def _verified(certificate: Certificate, data: Data | tuple[LossTable, LossTable]
         told = (certificate.evaluations or {}).get("told")
         if not isinstance(told, int):
             raise InvalidInputError("only a certificate of a sequential run is verified with one; this is another.")
-        return differences(choose(run.as_of(told).certificate(), certificate.choice), certificate)
+        with recomputing():
+            return differences(choose(run.as_of(told).certificate(), certificate.choice), certificate)
     if isinstance(data, tuple):
         again = _certified_again(certificate, *data)
     elif certificate.seed is None:

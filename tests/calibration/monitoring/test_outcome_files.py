@@ -148,3 +148,28 @@ def test_digits_are_the_number_that_was_certified(tmp_path):
     monitor = rf.Monitor(certificate("error <= 0.1 per g", groups={"g": ["01", 1]}))
     monitor.update(columns)
     assert monitor.status["outcomes"].tolist() == [1, 1]
+
+
+def test_a_quote_inside_of_a_cell_holds_nothing_back(tmp_path):
+    file = tmp_path / "outcomes.csv"
+    file.write_text('error,text\n0,5" pipe\n1,"two\nlines, one ""cell"""\n1,"still being wri\n')
+    reader = OutcomeFile(file)
+    ((columns, _),) = reader.read()
+    assert columns["error"].tolist() == [0, 1]
+    with file.open("a") as more:
+        more.write('tten"\n0,7" pipe\n')
+    ((columns, _),) = reader.read()
+    assert columns["text"].tolist() == ["still being wri\ntten", '7" pipe']
+
+
+def test_any_text_may_stand_in_a_line_of_json(tmp_path):
+    file = tmp_path / "outcomes.jsonl"
+    file.write_text("".join(f'{{"error": {k}, "text": "a{end}b"}}\n' for k, end in enumerate("\u2028\x85\u2029")))
+    ((columns, _),) = OutcomeFile(file).read()
+    assert columns["error"].tolist() == [0, 1, 2]
+
+
+def test_a_row_with_more_cells_than_the_header_is_refused(tmp_path):
+    (tmp_path / "outcomes.csv").write_text("text,error\nwell, then,1\n")
+    with pytest.raises(rf.errors.InvalidInputError, match="more cells"):
+        list(OutcomeFile(tmp_path / "outcomes.csv").read())

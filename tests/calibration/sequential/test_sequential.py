@@ -185,3 +185,82 @@ def test_a_gap_cannot_do_with_failures_and_says_so_before_they_count(tmp_path: P
     assert days.n_told == 0
     losses["error"][0, 3] = 1.0
     assert days.tell_table(rf.LossTable(CONFIGS, losses, groups={"label": label})) == 400
+
+
+def days_of(n: int = 400) -> rf.LossTable:
+    return rf.LossTable(CONFIGS, {"error": WRONG, "price": np.repeat(np.array(PRICE)[:, None], n, axis=1)})
+
+
+def test_another_run_on_the_same_examples_counts_the_first(tmp_path: Path) -> None:
+    def run(limit: float, **options: int) -> rf.Sequential:
+        made = rf.Sequential(CONFIGS, rf.Problem(f"error <= {limit}", minimize="price"), examples=400, **options)
+        made.tell_table(days_of(), ids=range(400))
+        return made
+
+    first, second, third = run(0.15), run(0.2), run(0.15)
+    planning = rf.Sequential(CONFIGS, PROBLEM, examples=800, planning=400)
+    planning.tell_table(days_of(), ids=range(400))
+    assert not planning.certified  # it has looked at planning examples alone
+    assert first.certificate().delta_of_all_looks == pytest.approx(0.1)
+    made = second.certificate()
+    assert made.delta_of_all_looks == pytest.approx(0.2)
+    assert third.certificate().delta_of_all_looks == pytest.approx(0.3)  # its order is another one
+    assert rf.calibrate(days_of(), PROBLEM).delta_of_all_looks == pytest.approx(0.4)
+    assert first.certificate().delta_of_all_looks == pytest.approx(0.1)  # to look again is free
+    second.save(tmp_path / "run.json")
+    again = rf.Sequential.load(tmp_path / "run.json")
+    assert again.certificate().delta_of_all_looks == pytest.approx(0.2)
+    assert rf.verify(made, tmp_path / "run.json") == []
+    seeded = [run(0.18, seed=4).certificate() for _ in range(2)]
+    assert [one.delta_of_all_looks for one in seeded] == pytest.approx(
+        [0.5, 0.5]
+    )  # the same order gives the same answer
+    assert seeded[0].data_sha256 == seeded[1].data_sha256
+
+
+def test_examples_that_were_given_are_known_to_other_runs_and_to_tune() -> None:
+    questions = np.random.default_rng(8).random((400, 2))
+
+    def asked(**options: int) -> rf.Certificate:
+        return finished(rf.Sequential(CONFIGS, PROBLEM, examples=questions, **options)).certificate()
+
+    def losses(config: dict[str, str], examples: np.ndarray) -> dict[str, np.ndarray]:
+        found = [outcome(config, int(np.flatnonzero((questions == one).all(axis=1))[0])) for one in examples]
+        return {name: np.array([one[name] for one in found]) for name in ("error", "price")}
+
+    assert asked(seed=1).delta_of_all_looks == pytest.approx(0.1)
+    assert asked(seed=2).delta_of_all_looks == pytest.approx(0.2)
+    assert asked(seed=1).delta_of_all_looks == pytest.approx(0.1)
+    space = rf.Space(model=rf.Choice(["large", "medium", "small"]))
+    found = rf.tune(losses, questions, space, PROBLEM, search="grid", adaptive=True, progress=False)
+    assert found.delta_of_all_looks == pytest.approx(0.3)
+
+
+def test_tables_without_names_are_refused_where_one_told_twice_would_count_twice() -> None:
+    run = rf.Sequential(CONFIGS, PROBLEM, examples=800, planning=80)
+    assert run.tell_table(days_of()) == 400
+    for again in (days_of(), days_of().subset(range(100))):
+        with pytest.raises(InvalidInputError, match="must have names"):
+            run.tell_table(again)
+    with pytest.raises(InvalidInputError, match="some of these were told before"):
+        run.tell_table(days_of(), ids=[f"again {k}" for k in range(400)])
+    assert run.n_told == 1200
+    rng = np.random.default_rng(3)
+    graded = [
+        rf.LossTable(CONFIGS, {"error": rng.random((3, 100)) / 20, "price": rng.random((3, 100))}) for _ in range(2)
+    ]
+    run = rf.Sequential(CONFIGS, PROBLEM, examples=200, planning=80)
+    assert [run.tell_table(table) for table in graded] == [100, 100]
+    with pytest.raises(InvalidInputError, match="some of these were told before"):
+        run.tell_table(graded[1].subset(range(50)))
+
+
+def test_to_tell_again_what_was_not_saved_gives_the_same_answer() -> None:
+    run = rf.Sequential(CONFIGS, PROBLEM, examples=400, planning=80)
+    run.tell_table(days_of().subset(range(150)), ids=range(150))
+    found = set()
+    for _ in range(4):
+        again = rf.Sequential.from_dict(run.to_dict())
+        again.tell_table(days_of().subset(range(300)), ids=range(300))
+        found.add(again.certificate().data_sha256)
+    assert len(found) == 1

@@ -116,6 +116,52 @@ def daily_rivals(number: int) -> bool:
     return False
 
 
+def _told_of(lost: np.ndarray, problem: rf.Problem = PROBLEM, planning: int = 40) -> rf.Sequential:
+    m, n = lost.shape
+    run = rf.Sequential([{"setting": k} for k in range(m)], problem, examples=n, planning=planning)
+    run.tell_table(_table(lost), ids=range(n))
+    return run
+
+
+def _table(lost: np.ndarray) -> rf.LossTable:
+    cost = np.repeat(1 / (1 + np.arange(len(lost)))[:, None], lost.shape[1], axis=1)
+    return rf.LossTable([{"setting": k} for k in range(len(lost))], {"error": lost, "cost": cost})
+
+
+def run_after_run(number: int) -> bool:
+    """Ten runs, each in an order of its own, are told the same examples. A miss is a false certificate that states 90 %."""
+    lost = errors("binary", np.random.default_rng([99, number]))
+    found = [_told_of(lost).certificate() for _ in range(10)]
+    return any(bool(one) and one.delta_of_all_looks < 1.5 * DELTA for one in found)
+
+
+def told_again_until_it_passes(number: int) -> bool:
+    """A day is told, looked at and, as the process dies before it saves, told again, ten times."""
+    rng = np.random.default_rng([100, number])
+    run = _told_of(errors("binary", rng, n=60), planning=60)
+    today = _table(errors("binary", rng, n=120))
+    for _ in range(10):
+        again = rf.Sequential.from_dict(run.to_dict())
+        again.tell_table(today, ids=[f"today {k}" for k in range(120)])
+        if again.certified:
+            return True
+    return False
+
+
+def told_in_parts_without_names(number: int) -> bool:
+    """Parts of a table are told after the whole of it, without names; a refusal ends the run."""
+    lost = errors("binary", np.random.default_rng([101, number]), n=120)
+    run = rf.Sequential(CONFIGS, PROBLEM, examples=600, planning=30)
+    for start, stop in ((0, 120), (0, 60), (60, 120), (30, 90), (0, 40), (40, 80), (80, 120)):
+        try:
+            run.tell_table(_table(lost[:, start:stop]))
+        except rf.errors.InvalidInputError:
+            return False
+        if run.certified:
+            return True
+    return False
+
+
 @cache
 def _space() -> rf.Space:
     return rf.Space(setting=rf.Int(0, 19))
@@ -190,6 +236,20 @@ def inspected(number: int) -> bool:
     return False
 
 
+def inspected_twice(number: int) -> bool:
+    """A model at the limit is run with the same object until it passes; a refusal ends the attempt."""
+    rng = np.random.default_rng([102, number])
+    stopping = rf.InspectStopping("error <= 0.2", delta=DELTA, loss=lambda score: score.value)
+    for _ in range(6):
+        try:
+            asyncio.run(_inspect(stopping, rng.random(120) < ALPHA + HAIR))
+        except rf.errors.InvalidInputError:
+            return False
+        if stopping.verdict == "passed":
+            return True
+    return False
+
+
 async def _inspect(stopping: rf.InspectStopping, wrong: np.ndarray) -> None:
     await stopping.start_task(None, [_Sample(at) for at in range(len(wrong))], 1)
     for at, error in enumerate(wrong.tolist()):
@@ -207,8 +267,12 @@ SUITES = [
     Suite("sequential: told again after a restart", one_by_one(retried), 300, DELTA),
     Suite("sequential: labels come daily", one_by_one(daily), 600, DELTA),
     Suite("sequential: labels come daily, forty rivals", one_by_one(daily_rivals), 300, DELTA),
+    Suite("sequential: run after run on the same examples", one_by_one(run_after_run), 300, DELTA),
+    Suite("sequential: told again until it passes", one_by_one(told_again_until_it_passes), 300, DELTA),
+    Suite("sequential: parts told again without names", one_by_one(told_in_parts_without_names), 300, DELTA),
     Suite("tune, adaptive: all break the limit", one_by_one(adaptive_tune), 500, DELTA),
     Suite("tune, adaptive: safe ones first", one_by_one(some_are_safe), 300, DELTA),
     Suite("tune, adaptive: given up one after the other", one_by_one(given_up), 300, DELTA),
     Suite("sequential: Inspect's early stopping", one_by_one(inspected), 600, DELTA),
+    Suite("sequential: Inspect, run until it passes", one_by_one(inspected_twice), 400, DELTA),
 ]

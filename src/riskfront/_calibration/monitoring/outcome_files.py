@@ -7,7 +7,9 @@ import hashlib
 import io
 import json
 import os
+import re
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -175,13 +177,18 @@ class OutcomeStream:
 
 
 def _lines_of(data: bytes, kind: str) -> int:
-    """How many bytes of whole lines there are; a line of a CSV file does not end inside quotes."""
+    """How many bytes of whole lines there are; a line of a CSV file does not end inside a quoted cell."""
+    end = data.rfind(b"\n")
     if kind == "json" or b'"' not in data:
-        return data.rfind(b"\n") + 1
-    values = np.frombuffer(data, dtype=np.uint8)
-    outside = np.cumsum(values == ord('"')) % 2 == 0
-    ends = np.flatnonzero((values == ord("\n")) & outside)
-    return int(ends[-1]) + 1 if len(ends) else 0
+        return end + 1
+    # a cell is quoted if it begins with a quote: one in the middle of a cell, as in 5" pipe, opens nothing
+    quoted = [cell.span() for cell in re.finditer(rb'(?:(?<=[\n\r%b])|\A)"(?:[^"]+|"")*"?' % kind.encode(), data)]
+    while end >= 0 and quoted:
+        start, stop = quoted.pop()
+        closed = stop - start > 1 and data[stop - 1 : stop] == b'"'
+        if start < end and (end < stop or not closed):
+            end = data.rfind(b"\n", 0, start)
+    return end + 1
 
 
 def parsed(
@@ -207,26 +214,31 @@ def _from_csv(
     if not text:
         return {name: np.zeros(0) for name in header}, header, 0
     try:
-        frame = pd.read_csv(
-            io.StringIO(text, newline=""),
-            sep=separator,
-            header=None,
-            names=list(header),
-            dtype=dict.fromkeys((name for name in names if name in header), str),
-            keep_default_na=False,
-            na_values={name: _NO_NUMBER for name in header if name not in names},
-            index_col=False,
-            on_bad_lines="error",
-            skip_blank_lines=len(header) > 1,  # the empty line of a single column is a missing outcome
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "error", pd.errors.ParserWarning
+            )  # a row with more cells than the header would lose some
+            frame = pd.read_csv(
+                io.StringIO(text, newline=""),
+                sep=separator,
+                header=None,
+                names=list(header),
+                dtype=dict.fromkeys((name for name in names if name in header), str),
+                keep_default_na=False,
+                na_values={name: _NO_NUMBER for name in header if name not in names},
+                index_col=False,
+                on_bad_lines="error",
+                skip_blank_lines=len(header) > 1,  # the empty line of a single column is a missing outcome
+            )
     except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
-        raise InvalidInputError(f"outcomes must be a table with the columns {list(header)}; {error}.") from None
+        found = "a row has more cells" if isinstance(error, pd.errors.ParserWarning) else error
+        raise InvalidInputError(f"outcomes must be a table with the columns {list(header)}; {found}.") from None
     return {name: frame[name].to_numpy() for name in header}, header, len(frame)
 
 
 def _from_json(text: str, header: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...], int]:
     records = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # texts may hold other ends of lines, such as U+2028
         if not line.strip():
             continue
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,8 @@ import pandas as pd
 
 from riskfront._calibration.calibrate import setting_columns
 from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._calibration.certificates.known_examples import data_digests
+from riskfront._calibration.certificates.uses_of_test_set import ASKED, DataDigests, UseOfTestSet
 from riskfront._calibration.measured import COLUMNS
 from riskfront._calibration.sequential.certificates import sequential_certificate
 from riskfront._calibration.sequential.course import Testing, check_adaptive, raced, references
@@ -21,10 +24,12 @@ from riskfront._calibration.sequential.racing import Race
 from riskfront._calibration.sequential.taken_in import (
     check_outcomes,
     coded,
+    digests_of,
     from_content,
     name_of,
     new_examples,
     rows_of,
+    shuffle_of,
     to_content,
 )
 from riskfront._calibration.sequential.told import PartOfTold, Told, race_edges, test_edges
@@ -124,6 +129,7 @@ class Sequential:
         drawn = np.random.SeedSequence().entropy if seed is None else whole_number("seed", seed, 0)
         order = np.random.default_rng(drawn).permutation(n)
         self._set(listed, problem, chosen, n, n_opt, order, dict(groups or {}), dict(bounds or {}))
+        self._known_by.extend(digests_of(examples))
 
     def _set(
         self,
@@ -152,6 +158,9 @@ class Sequential:
         self._ids: dict[str, int] = {}  # in full use: the names of examples, and their places
         self._told = Told.nothing(configs, self._bounds, 0, {})
         self._asked: set[tuple[int, int]] = set()
+        self._known_by: list[DataDigests] = []  # in full use: of what each time told; else of the examples, if given
+        self._earlier: list[tuple[int, UseOfTestSet]] = []  # other questions to them, and how much was told by then
+        self._looked = 0  # at how many of ``_known_by`` this run has looked
         self._race: Race | None = None
         self._testing: Testing | None = None
 
@@ -250,7 +259,8 @@ class Sequential:
         Args:
             table: losses of all settings of this run on some examples.
             ids: a name for each example. An example that was told before does not count again, so a file that grows can be told
-                again and again. Without names, a table that was told before, in parts or as a whole, is refused.
+                again and again. Only a single table, or tables whose losses tell examples apart, may come without names; what
+                was told before is then refused.
         """
         self._use(full=True)
         rows = rows_of(self, table)
@@ -258,7 +268,8 @@ class Sequential:
         new = new_examples(self, table, names)
         if not len(new):
             return 0
-        new = new[np.random.default_rng(np.random.SeedSequence().entropy).permutation(len(new))]
+        told = table if len(new) == table.n_examples else table.subset(new)
+        new = new[shuffle_of(self, len(self._ids), len(new))]
         part = table.select(rows).subset(new)
         check_outcomes(self, part)
         groups = coded(self, part)
@@ -267,6 +278,7 @@ class Sequential:
             self._ids[f"#{len(self._ids)}" if names is None else names[example]] = self._told.known.shape[1] + place
         self._told.add_columns(losses, groups)
         self._batches.append(len(new))
+        self._known_by.append(data_digests(told, self.problem, told.fingerprint))
         return len(new)
 
     def _limited(self) -> set[str]:
@@ -328,22 +340,38 @@ class Sequential:
     def certified(self) -> list[Config]:
         """The settings that are certified so far, in testing order; as valid at any time as ``certificate()``."""
         self._advance()
+        self._record_use()
         tests = [] if self._testing is None else self._testing.path.certified
         return [dict(self.configs[test.row]) for test in tests]
 
     def certificate(self) -> Certificate:
         """What is certified by what was told so far. It is valid however often, and whenever, one looks."""
         self._advance()
-        evaluations = {
-            "told": len(self._batches) if self._full else len(self._log),
-            "made": self.n_told,
-            "full": self._all,
-        }
+        self._record_use()
+        evaluations = {"told": self._times_told, "made": self.n_told, "full": self._all}
         if self._testing is None:
             return self._not_yet(evaluations)
         opt, test = self._part(planning=True), self._part(planning=False)
         levels = {row: level for row in range(len(self.configs)) if (level := opt.level(row))}
-        return sequential_certificate(self._testing, self._method, opt, test, levels, self._needed, evaluations)
+        made = sequential_certificate(self._testing, self._method, opt, test, levels, self._needed, evaluations)
+        return made.after(list({use.question: use for _, use in self._earlier}.values()))
+
+    @property
+    def _times_told(self) -> int:
+        return len(self._batches) if self._full else len(self._log)
+
+    def _record_use(self) -> None:
+        """To look at what testing examples say is to use them: later questions to them count this one, and this one counts
+        those that came before it."""
+        if self._testing is None or not self._testing.path.tests:
+            return
+        by = hashlib.sha256(self._order.tobytes()).hexdigest()
+        use = UseOfTestSet.of(
+            self.problem, self._method.name, parameters(self._method), [by, self.configs], "a sequential run"
+        )
+        for data in self._known_by[self._looked :]:
+            self._earlier += [(self._times_told, other) for other in ASKED.before(data, use)]
+        self._looked = len(self._known_by)
 
     @property
     def _all(self) -> int:

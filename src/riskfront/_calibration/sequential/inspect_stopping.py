@@ -17,10 +17,11 @@ _HOPELESS = 2.5  # standard errors beyond which a model is given up
 class InspectStopping:
     """An ``EarlyStopping`` of inspect-ai with an e-process behind it.
 
-    One object for each model: ``Task(..., early_stopping=InspectStopping("error <= 0.1"))``. Samples count in the order of the
-    data set, whatever order they end in, so shuffle it: ``dataset.shuffle(seed)``. Epochs of a sample are averaged to one
-    outcome, for they are not independent. A sample that fails is never completed by Inspect: the bet waits for it, and it
-    counts as the worst when the task ends.
+    One object for each run of a model: ``Task(..., early_stopping=InspectStopping("error <= 0.1"))``, in a function with
+    ``@task``. Samples count in the order of the data set, whatever order they end in, so shuffle it: ``dataset.shuffle(seed)``.
+    Epochs of a sample are averaged to one outcome, for they are not independent. A sample that fails is never completed by
+    Inspect: the bet waits for it, all samples are run, and it counts as the worst when the task ends. With
+    ``eval(..., score_on_error=True)`` it is scored, and nothing waits.
 
     Args:
         limit: an upper limit on the mean loss, such as "error <= 0.1".
@@ -61,8 +62,13 @@ class InspectStopping:
 
     async def start_task(self, task: Any, samples: list[Any], epochs: int) -> str:
         """Called by Inspect at the beginning."""
+        if self._order:
+            raise InvalidInputError(
+                "an InspectStopping serves one run of one model; this one has begun another: outcomes of two models would be "
+                "mixed, and a model that is run until it passes passes wrongly. Make one for each run, as a function with "
+                "@task does."
+            )
         self._order, self._epochs = [sample.id for sample in samples], epochs
-        self._scores, self._counted = {}, 0
         self.bets = EProcesses([self.limit.value], self._level, len(samples))
         return "riskfront"
 
@@ -81,6 +87,7 @@ class InspectStopping:
 
     async def complete_task(self) -> dict[str, Any]:
         """Called by Inspect at the end; what is found is in the log."""
+        self._bet(ended=True)
         return {
             "limit": str(self.limit),
             "verdict": self.verdict,
@@ -98,13 +105,15 @@ class InspectStopping:
         hopeless = bool(self.bets.hopeless(_HOPELESS)[0]) and self.bets.seen[0] >= 16
         return "failed" if hopeless or (self._order and self._counted == len(self._order)) else "open"
 
-    def _bet(self) -> None:
-        """Bet on the samples whose epochs are all there, in the order of the data set."""
+    def _bet(self, *, ended: bool = False) -> None:
+        """Bet on the samples whose epochs are all there, in the order of the data set; those that lack one when the task has
+        ended have failed."""
         while self._counted < len(self._order) and self.verdict == "open":
-            known = self._scores.get(self._order[self._counted], {})
-            if len(known) < self._epochs:
+            known = list(self._scores.get(self._order[self._counted], {}).values())
+            if len(known) < self._epochs and not ended:
                 return
-            self.bets.add(np.array([[np.mean(list(known.values()))]]))
+            known += [1.0] * (self._epochs - len(known))
+            self.bets.add(np.array([[np.mean(known)]]))
             self._counted += 1
 
     def _loss_of(self, scores: Mapping[str, Any]) -> float:

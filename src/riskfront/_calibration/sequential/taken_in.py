@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from riskfront._data.contents import refuse_repeats
+from riskfront._calibration.certificates.uses_of_test_set import DataDigests, UseOfTestSet
+from riskfront._data.contents import loss_fingerprints, refuse_repeats, some_settings
 from riskfront._data.groups import Groups
+from riskfront._data.identity.fingerprints import are_positions, digest_in_any_order
 from riskfront._data.problem_fit import check_complete
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront._problems.spaces.space import config_id
 from riskfront._support.arrays import IntArray
+from riskfront._support.object_digest import fingerprint_data
 from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 from riskfront.methods._plan import parameters
@@ -22,12 +27,14 @@ from riskfront.methods._registry import rebuild_method
 if TYPE_CHECKING:
     from riskfront._calibration.sequential.ask_tell import Sequential
 
+_TOLD_APART = 0.5  # share of examples whose losses no other has, from which copies are known without names
 SCHEMA, SCHEMA_VERSION = "riskfront.sequential", 1
 
 
 def to_content(run: Sequential, told: int | None = None) -> dict[str, Any]:
     log, batches = run._log[:told], run._batches[:told]
     places = sum(batches)
+    times = len(batches if run._full else log)
     names = list(run._told.values)
     content: dict[str, Any] = {
         "schema": SCHEMA,
@@ -42,6 +49,8 @@ def to_content(run: Sequential, told: int | None = None) -> dict[str, Any]:
         "bounds": {name: list(pair) for name, pair in run._bounds.items()},
         "groups": {name: [plain(one) for one in np.asarray(of).tolist()] for name, of in run._groups_given.items()},
         "full": run._full,
+        "known_by": [asdict(data) for data in (run._known_by[:told] if run._full else run._known_by)],
+        "earlier": [[found, use.to_dict()] for found, use in run._earlier if found <= times],
         "told": [list(cell) for cell in log],
         "outcomes": {name: [_value(run, name, row, int(run._place[at])) for row, at in log] for name in names},
     }
@@ -97,6 +106,10 @@ def from_content(cls: type[Sequential], data: Mapping[str, Any]) -> Sequential:
         for at, (row, example) in enumerate(data["told"]):
             outcome = {name: values[at] for name, values in data["outcomes"].items()}
             made.tell((made.configs[row], example), outcome)
+    made._known_by[:] = [
+        DataDigests(one["exact"], tuple(one["limited"]), tuple(one["others"])) for one in data["known_by"]
+    ]
+    made._earlier = [(int(found), UseOfTestSet(**use)) for found, use in data["earlier"]]
     return made
 
 
@@ -119,6 +132,25 @@ def _restore_tables(run: Sequential, data: Mapping[str, Any]) -> None:
     run._told.add_columns(outcomes, groups)
 
 
+def digests_of(examples: Any) -> list[DataDigests]:
+    """By which other questions to these examples are known, if examples were given and are no mere positions."""
+    if isinstance(examples, int | np.integer) or are_positions(examples):
+        return []
+    try:
+        exact = fingerprint_data(examples)
+    except InvalidInputError:
+        return []
+    in_any_order = digest_in_any_order(examples)
+    return [DataDigests(exact, () if in_any_order is None else (in_any_order,))]
+
+
+def shuffle_of(run: Sequential, told: int, n: int) -> IntArray:
+    """The order in which n new examples count, after so many were told: drawn when the run began. A draw of its own at each
+    telling would let whoever tells the same examples again after a restart wait for a lucky order."""
+    drawn = hashlib.sha256(run._order.tobytes() + f"{told} {n}".encode()).digest()
+    return np.random.default_rng(int.from_bytes(drawn[:16], "big")).permutation(n)
+
+
 def rows_of(run: Sequential, table: LossTable) -> IntArray:
     if not isinstance(table, LossTable):
         raise InvalidInputError(
@@ -137,6 +169,8 @@ def rows_of(run: Sequential, table: LossTable) -> IntArray:
 def new_examples(run: Sequential, table: LossTable, names: list[str] | None) -> IntArray:
     """Positions of the examples that were not told before."""
     if names is None:
+        if run._batches:
+            _refuse_without_names(table)
         _refuse_copies(run, table)
         return np.arange(table.n_examples)
     if len(names) != table.n_examples or len(set(names)) != len(names):
@@ -163,10 +197,28 @@ def name_of(value: Any) -> str:
 def _refuse_copies(run: Sequential, table: LossTable) -> None:
     """Raise an error if new examples are copies of each other, or of examples that were told before under other names."""
     refuse_repeats(table)
-    if run._told.known.shape[1] and table.shares_examples(_everything(run), run._limited()):
+    told = [_examples_told(run, 0, run._told.known.shape[1])] if run._batches else []
+    ends = np.cumsum(run._batches, dtype=np.int64)
+    for end, n in zip(ends.tolist(), run._batches, strict=True):
+        if n == table.n_examples:  # few 0/1 losses are known again as a whole table only
+            told.append(_examples_told(run, end - n, end).subset(np.argsort(shuffle_of(run, end - n, n))))
+    if any(table.shares_examples(one, run._limited()) for one in told):
         raise InvalidInputError(
             "examples must be new; some of these were told before, or have the very same losses and groups. Give their "
             "names, tell_table(table, ids=...), always the same ones, and those that were told before do not count again."
+        )
+
+
+def _refuse_without_names(table: LossTable) -> None:
+    """Raise an error where part of a table that was told before could not be known again."""
+    alone = (
+        np.unique(loss_fingerprints(table, some_settings(table), table.loss_names), return_counts=True)[1] == 1
+    ).sum()
+    if alone < _TOLD_APART * table.n_examples:
+        raise InvalidInputError(
+            f"examples that come in several tables must have names, tell_table(table, ids=...), unless their losses tell them "
+            f"apart; {table.n_examples - alone:,} of these {table.n_examples:,} have the same losses as others, so that one "
+            "that is told twice would count twice."
         )
 
 
@@ -192,9 +244,10 @@ def _groups_used(run: Sequential) -> set[str]:
     return named | {limit.given for limit in run.problem.limits if limit.given is not None}
 
 
-def _everything(run: Sequential) -> LossTable:
-    every = np.array([0, run._told.known.shape[1]], dtype=np.int64)
-    return run._told.part(every).table(range(len(run.configs)), slice(0, 1))
+def _examples_told(run: Sequential, start: int, end: int) -> LossTable:
+    """All settings on the examples between two places."""
+    places = np.array([start, end], dtype=np.int64)
+    return run._told.part(places).table(range(len(run.configs)), slice(0, 1))
 
 
 def check_outcomes(run: Sequential, table: LossTable) -> None:

@@ -244,6 +244,21 @@ def text_places(digests: Sequence[bytes], seed: int) -> FloatArray:
     return np.array(drawn, dtype=np.uint64) / 2.0**64
 
 
+def digest_in_any_order(examples: Any) -> str | None:
+    """A digest of the examples in any order, precision or container; None where they are positions, or cannot be read."""
+    found = None if are_positions(examples) else ExampleFingerprints.of(examples)
+    return None if found is None else found.order_free
+
+
+def are_positions(examples: Any) -> bool:
+    """Whether examples are whole numbers, which say nothing about the data."""
+    if isinstance(examples, range):
+        return True
+    if isinstance(examples, np.ndarray):
+        return examples.ndim == 1 and examples.dtype.kind in "iu"
+    return isinstance(examples, list | tuple) and all(isinstance(one, int | np.integer) for one in examples)
+
+
 def say_enough(columns: Iterable[Array]) -> bool:
     """Whether enough examples, given by their columns (n,) in their order, cannot be told from the two before them.
 

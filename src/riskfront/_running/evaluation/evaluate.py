@@ -11,12 +11,12 @@ from typing import Any, Literal
 import pandas as pd
 
 from riskfront._data.configs import as_settings
-from riskfront._data.identity.fingerprints import Repeats
+from riskfront._data.identity.fingerprints import Repeats, digest_in_any_order
 from riskfront._data.stores.loss_store import write_notes
 from riskfront._data.stores.task import Task
 from riskfront._data.table import LossTable
 from riskfront._problems.spaces.space import Config, Space, config_id
-from riskfront._running.evaluation.example_parts import digest_in_any_order, examples_that_count
+from riskfront._running.evaluation.example_parts import examples_that_count
 from riskfront._running.evaluation.failing_examples import (
     SKIP_HINT,
     Failures,

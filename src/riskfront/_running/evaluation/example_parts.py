@@ -77,21 +77,6 @@ def examples_that_count(examples: Any, groups: Any, repeats: Repeats) -> tuple[A
     return take(examples, kept.positions), take_groups(groups, len(examples), kept.positions), kept
 
 
-def digest_in_any_order(examples: Any) -> str | None:
-    """A digest of the examples in any order, precision or container; None where they are positions, or cannot be read."""
-    found = None if are_positions(examples) else ExampleFingerprints.of(examples)
-    return None if found is None else found.order_free
-
-
-def are_positions(examples: Any) -> bool:
-    """Whether examples are whole numbers, which say nothing about the data."""
-    if isinstance(examples, range):
-        return True
-    if isinstance(examples, np.ndarray):
-        return examples.ndim == 1 and examples.dtype.kind in "iu"
-    return isinstance(examples, list | tuple) and all(isinstance(one, int | np.integer) for one in examples)
-
-
 def take_groups(
     groups: Mapping[str, Any] | pd.DataFrame | None, n_examples: int, positions: IntArray
 ) -> dict[str, Groups]:

@@ -23,9 +23,9 @@ from functools import cached_property
 from typing import Any
 
 from riskfront._calibration.certificates.uses_of_test_set import DataDigests, UseOfTestSet
+from riskfront._data.identity.fingerprints import are_positions, digest_in_any_order
 from riskfront._data.stores.storage import Storage
 from riskfront._problems.spaces.space import Config
-from riskfront._running.evaluation.example_parts import are_positions, digest_in_any_order
 from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
 from riskfront._support.object_digest import fingerprint_code, fingerprint_data, joined
 from riskfront.errors import InvalidInputError, SpentExamplesError, StoreError
