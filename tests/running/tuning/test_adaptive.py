@@ -210,3 +210,11 @@ def test_on_a_dask_cluster(tmp_path: Path) -> None:
     assert RISK[found.config["level"]] <= 0.15
     assert found.evaluations["made"] < 0.5 * found.evaluations["full"]
     assert rf.verify(found, tmp_path / "run") == []  # without the cluster
+
+
+@pytest.mark.parametrize(
+    "price", [5, lambda config, examples: "much", lambda *_: np.nan, lambda *_: -1.0, lambda *_: [1, 2, 3]]
+)
+def test_a_price_is_a_number_of_at_least_0(price: Any) -> None:
+    with pytest.raises(InvalidInputError, match="price"):
+        tuned(price=price)

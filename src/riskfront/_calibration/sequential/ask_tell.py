@@ -361,9 +361,10 @@ class Sequential:
         return len(self._batches) if self._full else len(self._log)
 
     def _record_use(self) -> None:
-        """To look at what testing examples say is to use them: later questions to them count this one, and this one counts
-        those that came before it."""
-        if self._testing is None or not self._testing.path.tests:
+        """To look once planning has ended is to use the examples: later questions to them count this one, and this one counts
+        those that came before it. A plan without a setting to test counts, too: what it says of its planning examples decides
+        whether one asks again, with these among the testing examples."""
+        if self._testing is None:
             return
         by = hashlib.sha256(self._order.tobytes()).hexdigest()
         use = UseOfTestSet.of(

@@ -127,8 +127,17 @@ class ChunkedOutcomes:
                 raise InvalidInputError(f"price must name a loss, or be a function; there is no loss '{price}'.")
             return np.asarray(np.ma.filled(found[price].astype(np.float64), 0.0))
         part = part_of(self.examples, (int(self._edges[chunk]), int(self._edges[chunk + 1])))
-        values = np.asarray(price(dict(self.configs[row]), part), dtype=np.float64)
-        return np.broadcast_to(values, (size,))
+        given = price(dict(self.configs[row]), part)
+        try:
+            values = np.broadcast_to(np.asarray(given, dtype=np.float64), (size,))
+        except (TypeError, ValueError):
+            values = np.full(size, np.nan)
+        if not (np.isfinite(values).all() and (values >= 0).all()):
+            raise InvalidInputError(
+                f"the price of an evaluation must be a number, or one for each example, at least 0; for {self.configs[row]} on "
+                f"{size} examples the function returned {str(given)[:80]}."
+            )
+        return values
 
     def evaluate(self, cells: Sequence[Cell], workers: Workers, bar: ProgressBar, failures: Failures | None) -> None:
         """Evaluate settings on chunks and write each down when it comes; failures are collected, or the first is raised."""

@@ -149,6 +149,8 @@ def tune(
 
     if price is not None and not adaptive:
         raise InvalidInputError("price is for tune(..., adaptive=True), which chooses what to evaluate.")
+    if price is not None and not isinstance(price, str) and not callable(price):
+        raise InvalidInputError(f"price must name a loss, or be a function of a setting and examples; got {price!r}.")
     split_by, salt = shuffles(examples, groups, seed, store, looks, storage_options=storage_options)
 
     @cache
