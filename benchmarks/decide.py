@@ -26,7 +26,7 @@ from scipy.stats import binom
 import riskfront as rf
 from benchmarks.adaptive_classifier import World, make_world
 from riskfront._calibration import frontier_plan
-from riskfront._calibration.frontier_plan import PlannedPaths, ValueGrid, in_sequences, plan_paths
+from riskfront._calibration.frontier_plan import PlannedPaths, ValueGrid, in_sequences, plan_paths, pools
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.statistics._bounds import binomial, special_functions
 from riskfront.statistics._nested_sequences import reject_along
@@ -35,11 +35,13 @@ DELTA = 0.1
 #: name -> (number of sequences, share of the level); None: one for each value
 DESIGNS: dict[str, tuple[tuple[int | None, float], ...]] = {
     "three layers: all values .4, four groups .3, each value .3 (riskfront)": ((1, 0.4), (4, 0.3), (None, 0.3)),
+    "the same, shares not pooled": ((1, 0.4), (4, 0.3), (None, 0.3)),
     "equal shares, one sequence a value": ((None, 1.0),),
     "one sequence by predicted slack": ((1, 1.0),),
     "five groups of neighbouring values": ((5, 1.0),),
     "one sequence .5, each value .5": ((1, 0.5), (None, 0.5)),
 }
+APART = ("the same, shares not pooled",)
 #: no methods: what planning, and what dependence between neighbouring values, could bring at most, for one limit
 FIXED, TRUE_FIXED, TRUE, BAND, TRUE_BAND = (
     "fixed beforehand",
@@ -202,7 +204,8 @@ def compare(
     for name, plan in plans.items():
         here = [replace(one, settings=np.searchsorted(rows, one.settings)) for one in plan]
         held = np.zeros(p_values.shape, dtype=bool)
-        certified, _ = reject_along(here, lambda v, s: float(p_values[v, s]), DELTA, held, loosest)
+        pooled = None if name in APART else pools(planned, grid)
+        certified, _ = reject_along(here, lambda v, s: float(p_values[v, s]), DELTA, held, loosest, pooled)
         false[name] = bool((certified & broken).any())
         costs[name] = [
             cost_of(certified[[at_values.index(pair) for pair in enumerate(at)]].all(axis=0)) for at in places

@@ -62,7 +62,8 @@ def test_shares_of_sequences_that_wait_at_one_pair_add_up() -> None:
         assert bool(found[0, 0]) is passes
 
 
-def test_against_plain_loops() -> None:
+@pytest.mark.parametrize("pooled", [(False, False), (True, True), (True, False)])
+def test_against_plain_loops(pooled: tuple[bool, bool]) -> None:
     """Every rejection again by the definition: the level of a pair is what waits at it, in any state that was passed."""
     rng = np.random.default_rng(3)
     for _ in range(40):
@@ -74,12 +75,19 @@ def test_against_plain_loops() -> None:
             for w in rng.dirichlet(np.ones(4))
         ]
         p = rng.random((values, m)) ** 3
-        loosest = np.array([0, 0, 2, 2])
-        found, _ = reject_along(sequences, lambda v, s, p=p: p[v, s], 0.3, np.zeros((values, m), bool), loosest)
-        np.testing.assert_array_equal(found, _by_definition(sequences, p, 0.3, loosest))
+        p[0], p[1] = np.minimum(p[0], p[1]), np.maximum(p[0], p[1])  # no larger at the looser value
+        p[2], p[3] = np.minimum(p[2], p[3]), np.maximum(p[2], p[3])
+        loosest, of_values = np.array([0, 0, 2, 2]), np.repeat(pooled, 2)
+        held = np.zeros((values, m), bool)
+        found, _ = reject_along(sequences, lambda v, s, p=p: p[v, s], 0.3, held, loosest, of_values)
+        np.testing.assert_array_equal(found, _by_definition(sequences, p, 0.3, loosest, of_values))
+        alone, _ = reject_along(sequences, lambda v, s, p=p: p[v, s], 0.3, held, loosest)
+        assert (found >= alone).all()
 
 
-def _by_definition(sequences: list[TestSequence], p: np.ndarray, level: float, loosest: np.ndarray) -> np.ndarray:
+def _by_definition(
+    sequences: list[TestSequence], p: np.ndarray, level: float, loosest: np.ndarray, pooled: np.ndarray
+) -> np.ndarray:
     rejected = np.zeros(p.shape, bool)
     while True:
         open_ = {}
@@ -92,6 +100,14 @@ def _by_definition(sequences: list[TestSequence], p: np.ndarray, level: float, l
         levels: dict = {}
         for pair, share in open_.values():
             levels[pair] = levels.get(pair, 0) + share + handed / len(open_)
+        levels = {
+            (v, s): sum(
+                share
+                for (u, t), share in levels.items()
+                if (u, t) == (v, s) or (pooled[v] and t == s and u > v and loosest[u] == loosest[v])
+            )
+            for v, s in levels
+        }
         passed = [pair for pair, share in levels.items() if p[pair] <= level * share]
         if not passed:
             return rejected
@@ -118,6 +134,16 @@ def test_error_of_all_statements_together(broken: bool) -> None:
         certified, _ = reject_along(sequences, lambda v, s, of=p[trial]: of[v, s], level, held, np.zeros(3, int))
         misses += bool((certified & false).any())
     assert too_many(misses, trials, level) is broken
+
+
+def test_shares_are_pooled_for_exact_tests_in_a_planned_order_alone() -> None:
+    opt, test = world().split(0.3)
+    graded = rf.LossTable(opt.configs, {"error": opt.losses("error") * 0.5, "cost": opt.losses("cost")})
+    grid, unplanned = ValueGrid.of(BOTH, GRID), rf.methods.OrderedKnob(safest={"k": "low"})
+    assert plan_frontier(rf.ParetoTesting(), opt, grid, test.n_examples).pooled.all()
+    one = ValueGrid.of(PROBLEM, {"error": [0.1, 0.2]})
+    assert not plan_frontier(rf.ParetoTesting(), graded, one, test.n_examples).pooled.any()
+    assert not plan_frontier(unplanned, opt.subset(np.arange(0)), one, test.n_examples).pooled.any()
 
 
 @pytest.mark.parametrize("values", [{"error": list(ALPHAS)}, {"error": np.linspace(0.05, 0.3, 11)}, GRID])

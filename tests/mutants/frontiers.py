@@ -12,12 +12,13 @@ from riskfront.statistics import _nested_sequences as nested_sequences
 from tests.mutants.mutant import Mutant, everywhere
 from tests.mutants.unlabelled import batch_means_forgotten
 
-PATHS, FALLBACK, CHOSEN, ACCELERATED, UNLABELLED = (
+PATHS, FALLBACK, CHOSEN, ACCELERATED, UNLABELLED, WAITING = (
     "frontier: paths together",
     "frontier: fallback test together",
     "frontier: chosen after looking",
     "frontier: accelerated model",
     "frontier: with unlabelled examples",
+    "frontier: waiting at one setting",
 )
 
 
@@ -30,7 +31,7 @@ def full_level_each() -> None:
 def past_a_failure() -> None:
     """A failure does not end its sequence: the share goes on to what comes behind it."""
 
-    def broken(sequences: Any, p_value: Any, level: float, held: Any, loosest: Any) -> Any:
+    def broken(sequences: Any, p_value: Any, level: float, held: Any, loosest: Any, *pooled: Any) -> Any:
         rejected, at = held.copy(), np.full(held.shape, np.nan)
         for one in sequences:
             for value, setting in zip(one.values.tolist(), one.settings.tolist(), strict=True):
@@ -46,12 +47,26 @@ def budget_of_the_failed() -> None:
     """What sequences that failed had left is handed on to the others, again and again."""
     real = nested_sequences.reject_along
 
-    def broken(sequences: Any, p_value: Any, level: float, held: Any, loosest: Any) -> Any:
+    def broken(sequences: Any, p_value: Any, level: float, held: Any, loosest: Any, *pooled: Any) -> Any:
         rejected, at = held, np.full(held.shape, np.nan)
         for one in sequences:  # each in turn gets what all the others, which wait at a failure, have
-            rejected, new = real([replace(one, share=1.0)], p_value, level, rejected, loosest)
+            rejected, new = real([replace(one, share=1.0)], p_value, level, rejected, loosest, *pooled)
             at = np.where(np.isnan(at), new, at)
         return rejected, at
+
+    everywhere(real, broken)
+
+
+def pooled_with_looser() -> None:
+    """A pair is tested at the shares of looser values, too, which go on and are spent again."""
+    real = nested_sequences._with_tighter
+
+    def broken(waiting: Any, loosest: Any, pooled: Any) -> Any:
+        found = real(waiting, loosest, pooled)
+        most = {(loosest[value], setting): 0.0 for value, setting in found}
+        for (value, setting), share in found.items():
+            most[loosest[value], setting] = max(most[loosest[value], setting], share)
+        return {(value, setting): most[loosest[value], setting] for value, setting in found}
 
     everywhere(real, broken)
 
@@ -60,8 +75,8 @@ def tighter_for_free() -> None:
     """What keeps a loose limit is taken to keep the tighter ones."""
     real = nested_sequences.reject_along
 
-    def broken(sequences: Any, p_value: Any, level: float, held: Any, loosest: Any) -> Any:
-        rejected, at = real(sequences, p_value, level, held, loosest)
+    def broken(sequences: Any, p_value: Any, level: float, held: Any, loosest: Any, *pooled: Any) -> Any:
+        rejected, at = real(sequences, p_value, level, held, loosest, *pooled)
         for first in set(loosest.tolist()):
             block = np.flatnonzero(loosest == first)
             rejected[block] = rejected[block].any(axis=0)
@@ -112,6 +127,7 @@ MUTANTS = [
     Mutant("frontier of an accelerated model: on after a failure", ACCELERATED, past_a_failure),
     Mutant("frontier with unlabelled examples: on after a failure", UNLABELLED, past_a_failure),
     Mutant("frontier with unlabelled examples: batch means forgotten", UNLABELLED, batch_means_forgotten),
+    Mutant("frontier together: pooled with looser values", WAITING, pooled_with_looser),
     Mutant("frontier together: every sequence at delta", PATHS, full_level_each),
     Mutant("frontier together: on after a failure", PATHS, past_a_failure),
     Mutant("frontier together: tighter limits for free", PATHS, tighter_for_free),

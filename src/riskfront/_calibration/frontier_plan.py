@@ -19,7 +19,7 @@ import numpy as np
 from riskfront._data.table import LossTable
 from riskfront._problems.limits import Limit
 from riskfront._problems.problem import Problem
-from riskfront._support.arrays import FloatArray, IntArray
+from riskfront._support.arrays import BoolArray, FloatArray, IntArray
 from riskfront._support.values import is_number, known
 from riskfront.errors import InvalidInputError
 from riskfront.methods import Method
@@ -45,11 +45,13 @@ _TOTALS = 500  # at which exact p-values are computed where they depend on the t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrontierPlan:
-    """The sequences, the share of delta for a test of all settings, and the share of the rest that bets aim at."""
+    """The sequences, the share of delta for a test of all settings, the share of the rest that bets aim at, and (values,) where
+    sequences that wait at one setting pool their shares."""
 
     sequences: list[TestSequence]
     holm_share: float
     aim: float
+    pooled: BoolArray
 
 
 def plan_frontier(planner: Method, opt: LossTable, grid: ValueGrid, n_test: int, seed: int = 0) -> FrontierPlan:
@@ -57,7 +59,16 @@ def plan_frontier(planner: Method, opt: LossTable, grid: ValueGrid, n_test: int,
     planned = plan_paths(planner, opt, grid, n_test, seed)
     in_one = 1 if planned.apart else _VALUES_A_BET
     aim = min([ceil(len(one.values) / in_one) ** -1.0 for one in grid.varying]) / len(grid.varying)
-    return FrontierPlan(in_sequences(planned, grid), planned.holm_share, aim if planned.paths else 1.0)
+    return FrontierPlan(
+        in_sequences(planned, grid), planned.holm_share, aim if planned.paths else 1.0, pools(planned, grid)
+    )
+
+
+def pools(planned: PlannedPaths, grid: ValueGrid) -> BoolArray:
+    """(values,): whether sequences that wait at one setting pool their shares: for exact tests, in a planned order. An order
+    that no example planned may be one of settings that the tested examples offer, as the widenings of intervals."""
+    pooled = [exact and not planned.apart for exact in planned.exact]
+    return np.repeat(np.array(pooled, dtype=bool), [len(one.values) for one in grid.varying])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +77,8 @@ class PlannedPaths:
 
     slacks: for each limit and value, (settings,): how far inside the limits a setting is planned to measure, in standard
     errors. bets: whether a limit is tested by bets. apart: whether no example planned, so that nothing tells at which of two
-    values a setting lies further inside: each value then has a sequence of its own.
+    values a setting lies further inside: each value then has a sequence of its own. exact: whether a limit is tested by the
+    exact binomial test, whose p-value can only fall as the value gets looser.
     """
 
     paths: list[list[IntArray]]
@@ -74,6 +86,7 @@ class PlannedPaths:
     bets: list[bool]
     holm_share: float
     apart: bool = False
+    exact: tuple[bool, ...] = ()
 
 
 def plan_paths(planner: Method, opt: LossTable, grid: ValueGrid, n_test: int, seed: int = 0) -> PlannedPaths:
@@ -83,7 +96,7 @@ def plan_paths(planner: Method, opt: LossTable, grid: ValueGrid, n_test: int, se
     if len(grid.varying) == 1:
         plans = [make_plan(planner, opt, grid.alone(0, place), seed) for place in range(len(grid.varying[0].values))]
         if isinstance(plans[0].procedure, Bonferroni):
-            return PlannedPaths([], [], [], 1.0)
+            return PlannedPaths([], [], [], 1.0, exact=(False,))
         if not all(plan.procedure.sequential for plan in plans):
             raise _refused(planner)
         paths, holm_share = [[plan.rows for plan in plans]], min(plan.holm_share for plan in plans)
@@ -99,8 +112,9 @@ def plan_paths(planner: Method, opt: LossTable, grid: ValueGrid, n_test: int, se
         paths = [[rows[np.argsort(-slack[rows], kind="stable")] for slack in of_limit] for of_limit in slacks]
         open_ = any(open_thresholds(grid.alone(which, 0)) for which in range(len(grid.varying)))
         holm_share = 0.0 if open_ else float(getattr(planner, "holm_share", 0.0))
-    bets = [Evidence.of_planning(grid.alone(which, 0), opt).bets for which in range(len(grid.varying))]
-    return PlannedPaths(paths, slacks, bets, holm_share, apart=opt.n_examples == 0)
+    seen = [Evidence.of_planning(grid.alone(which, 0), opt) for which in range(len(grid.varying))]
+    exact = tuple(one.tests[0].kind.needs == "count" for one in seen)
+    return PlannedPaths(paths, slacks, [one.bets for one in seen], holm_share, opt.n_examples == 0, exact)
 
 
 def in_sequences(planned: PlannedPaths, grid: ValueGrid) -> list[TestSequence]:

@@ -120,7 +120,7 @@ def certify_together(planner: Method, opt: LossTable, test: LossTable, grid: Val
     lazily = [_Lazily(seen, _settings_at(row, plan.sequences), level * plan.aim) for row, seen in enumerate(evidence)]
     loosest = np.array([row - place for row, (_, place) in enumerate(places)])
     certified, levels = reject_along(
-        plan.sequences, lambda row, setting: lazily[row].p_value(setting), level, held, loosest
+        plan.sequences, lambda row, setting: lazily[row].p_value(setting), level, held, loosest, plan.pooled
     )
     levels = np.where(held, holm_level, levels)
     of_value = [_of_one_value(row, plan.sequences) for row in range(len(places))]

@@ -13,6 +13,13 @@ true pairs are rejected: each sequence waits at its first false pair, which is f
 those that wait add up to one. By the union bound some false pair passes with probability at most ``level``. Rejecting more
 never lowers the level of a pair that is still open, so no other state does worse (the sequential rejection principle of Goeman
 and Solari, 2010). The p-values may depend on each other in any way.
+
+Pooling. Where the p-value of a setting can only fall as the value gets looser, as that of the exact binomial test, a pair is
+tested at the shares of all sequences that wait at it or at the same setting with a tighter value of the same block. A tighter
+pair is false whenever the looser one is, and cannot be rejected without it, so its sequences wait as long as the looser pair is
+open: levels still never fall. In the state above, let w be the shares that wait at one setting and block. All its pairs there
+are tested at w or less, and each passes only if the p-value of the loosest of them, a false one, is at most w times the level:
+probability at most w times the level. Over all settings and blocks that adds up to the level again.
 """
 
 from __future__ import annotations
@@ -42,6 +49,7 @@ def reject_along(
     level: float,
     held: BoolArray,
     loosest: IntArray,
+    pooled: BoolArray | None = None,
 ) -> tuple[BoolArray, FloatArray]:
     """Which pairs are rejected, (values, settings), and at which level each was; nan where not.
 
@@ -50,6 +58,8 @@ def reject_along(
         p_value: of a value and a setting.
         held: (values, settings) pairs that are rejected by another test, which has a level of its own.
         loosest: (values,) the first, loosest value of the block that each value belongs to.
+        pooled: (values,) whether the p-value of every setting can only fall towards looser values of this block; not at all by
+            default. Which settings are tested must have been fixed before the tested data were seen, too.
     """
     rejected, at = held.copy(), np.full(held.shape, np.nan)
     places, ended = [0] * len(sequences), 0.0
@@ -65,6 +75,8 @@ def reject_along(
             one, place = sequences[index], places[index]
             pair = (int(one.values[place]), int(one.settings[place]))
             waiting[pair] = waiting.get(pair, 0.0) + one.share + ended / len(open_)
+        if pooled is not None:
+            waiting = _with_tighter(waiting, loosest, pooled)
         passed = {pair: level * share for pair, share in waiting.items() if p_value(*pair) <= level * share}
         for (value, setting), tested_at in passed.items():
             block = slice(int(loosest[value]), value + 1)
@@ -73,6 +85,19 @@ def reject_along(
             rejected[block, setting] = True
         if not passed:
             return rejected, at
+
+
+def _with_tighter(
+    waiting: dict[tuple[int, int], float], loosest: IntArray, pooled: BoolArray
+) -> dict[tuple[int, int], float]:
+    """The shares of each pair, and where they are pooled also those of tighter values at the same setting."""
+    found, sums = dict(waiting), dict[tuple[int, int], float]()
+    for value, setting in sorted(waiting, reverse=True):  # the tightest first
+        if pooled[value]:
+            place = int(loosest[value]), setting
+            sums[place] = sums.get(place, 0.0) + waiting[value, setting]
+            found[value, setting] = sums[place]
+    return found
 
 
 def _first_open(one: TestSequence, place: int, rejected: BoolArray) -> int:

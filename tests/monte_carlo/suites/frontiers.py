@@ -46,6 +46,18 @@ def fallback_together(trial: int, n: int = 250) -> bool:
     return _false_row(rf.frontier(table, PROBLEM, LIMITS, method=method, seed=trial, simultaneous=True), risks)
 
 
+#: settings that every value tests in one order: safe ones, then one that breaks each third value by a hair
+_WAITED_AT = np.array([0.0, 0.0, *(alpha + HAIR for alpha in LIMITS)])
+_NINE = [alpha - below for alpha in LIMITS for below in (0.03, 0.015, 0.0)]
+
+
+def waiting_at_one_setting(trial: int) -> bool:
+    """Nine values and few settings: three sequences wait at each null, and pool what they have."""
+    loss = _losses(np.random.default_rng([26, trial]), _WAITED_AT, _PATH_N)
+    table, method = table_of(loss, settings(len(_WAITED_AT))), rf.ParetoTesting(opt_fraction=0.3, holm_share=0.0)
+    return _false_row(rf.frontier(table, PROBLEM, _NINE, method=method, seed=trial, simultaneous=True), _WAITED_AT)
+
+
 TWO_LIMITS = rf.Problem(["loss <= 0.1", "other <= 0.1"], minimize=["cost"], delta=DELTA)
 VALUES = {"loss": [0.1, 0.2, 0.3], "other": [0.1, 0.2]}
 _TWO_N = sharp_size(0.1, DELTA / 4, 240, 0.3)
@@ -133,5 +145,6 @@ SUITES = [
     Suite("frontier: chosen after looking", one_by_one(chosen_after_looking), 240),
     Suite("frontier: with unlabelled examples", one_by_one(with_unlabelled), 400),
     Suite("frontier: paths together", one_by_one(paths_together), 2400),
+    Suite("frontier: waiting at one setting", one_by_one(waiting_at_one_setting), 2400),
     Suite("frontier: fallback test together", one_by_one(fallback_together), 2000),
 ]
