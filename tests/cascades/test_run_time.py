@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import riskfront as rf
+from riskfront._cascades.replay import replay
 from riskfront._cascades.run_time import Needs
 from riskfront._data.logs.responses import measured
 from tests.cascades.serving.rig import PRICES, certified, record
@@ -106,6 +107,64 @@ def test_agreement_asks_a_model_as_often_as_it_was_asked_in_the_logs(tmp_path):
 
     said = iter(["yes", "yes", "yes"])
     assert asyncio.run(policy.aroute("?", {**models, "m0": waits})).confidence == 1
+
+
+def answered_twice(n=400, odd=0):
+    """Runs of two answers each, and of ``odd`` examples on which the first model gave one."""
+    samples = np.full((3, n), 2.0)
+    samples[0, :odd] = 1
+    return simulated_runs(n=n, samples=samples)
+
+
+def test_a_mean_over_several_answers_is_asked_for_as_often():
+    """One answer is not as sure as the mean of two, of which thresholds were certified."""
+    cascade = rf.Cascade(answered_twice(), confidence="confidence", thresholds=[0.5])
+    cost, single = (
+        rf.Cascade(runs, confidence="confidence", thresholds=[0.5])
+        for runs in (answered_twice(), simulated_runs(n=400))
+    )
+    row = cascade.row_of({"models": "m0 > m2", "threshold 1": 0.5})
+    first = cascade.runs.value("cost")[0]
+    np.testing.assert_allclose(cascade.table().losses("cost")[row] - single.table().losses("cost")[row], first)
+    certificate = rf.calibrate(cascade.table(), rf.Problem("score drop <= 0.6", minimize="calls", reference="m2"))
+    assert cascade._samples([0]) == 2
+    policy = rf.Policy("cascade", ("m0", "m2"), (0.5,), "confidence", (0.5, 0.5), certificate, None, 2)
+    for said, model in ((["a", 0.9], ["b", 0.2]), "m0"), ((["a", 0.9], ["b", 0.0]), "m2"):
+        replies = iter(said)
+        found = policy.route("?", {"m0": lambda p, r=replies: tuple(next(r)), "m2": lambda p: "the last"})
+        assert found.model == model
+    sure = iter([0.9, 0.2])
+    models = {"m0": lambda p: "a", "m2": lambda p: "b"}
+    found = policy.route("?", models, confidence=lambda prompt, answer, model: next(sure))
+    assert (found.model, found.confidence) == ("m0", pytest.approx(0.55))
+    assert policy.needs.lines()[-1] == "each model but the last is asked 2 times, as in the logs"
+
+
+def test_an_example_that_was_asked_less_often_counts_as_the_worst():
+    cascade = rf.Cascade(answered_twice(odd=40), confidence="confidence", thresholds=[0.5])
+    _, missing = cascade._outcomes.column("score")
+    row = cascade.row_of({"models": "m0 > m2", "threshold 1": 0.5})
+    lacks = missing[np.array([row])][0]
+    assert lacks.tolist() == [k < 40 for k in range(400)]
+    last = cascade.row_of({"models": "m2 > m0", "threshold 1": 0.5})
+    assert not missing[np.array([last])].any()  # nobody asks the last one how sure it is
+
+
+def test_a_check_needs_logs_that_asked_as_often():
+    certificate = rf.calibrate(
+        rf.Cascade(answered_twice(), confidence="confidence", thresholds=[0.5]).table(),
+        rf.Problem("score drop <= 0.6", minimize="calls", reference="m2"),
+    )
+    policy = rf.Policy("cascade", ("m0", "m2"), (0.5,), "confidence", (0.5, 0.5), certificate, None, 2)
+    replay(policy, answered_twice())
+    with pytest.raises(rf.InvalidInputError, match="by 2 answers of m0 to each prompt; these runs hold 1"):
+        replay(policy, simulated_runs(n=400))
+
+
+def test_empty_answers_agree_as_in_logs():
+    empty, yes = ({"choices": [{"message": {"content": text}}]} for text in ("", "yes"))
+    assert measured([yes, empty, yes])["agreement"] == pytest.approx(2 / 3)
+    assert measured([empty, empty])["agreement"] == 1
 
 
 def test_failed_samples_agree_with_none():

@@ -65,6 +65,19 @@ def test_retries_and_timeouts(make):
     assert served.completion["riskfront"]["failed"] == ["small"]
 
 
+def test_log_probabilities_that_the_configuration_asks_for_too(make):
+    asked = []
+
+    async def call(model, logprobs=None, **_):
+        asked.append(logprobs)
+        return Reply("yes")
+
+    service = make(call)
+    service.configuration.models["small"].parameters["logprobs"] = False
+    found = asyncio.run(service.answer(REQUEST)).completion["riskfront"]
+    assert (found["model"], asked) == ("small", [True])
+
+
 def test_a_request_that_is_wrong_is_not_sent_again(make):
     calls = []
 
@@ -172,6 +185,11 @@ def test_requests_that_cannot_be_served(make):
         ({"models": {"small": {"model": "a/b", "template": "x"}, "large": {"model": "a/b"}}}, "must hold {prompt}"),
         ({"models": {"small": {"model": "a/b", "api_key_env": "NOT_THERE"}, "large": {"model": "a/b"}}}, "NOT_THERE"),
         ({"server": {"most_running": 0}}, "at least 1"),
+        ({"server": {"allow": ["n"]}}, "allow must not name n"),
+        (
+            {"models": {"small": {"model": "a/b", "parameters": {"n": 3}}, "large": {"model": "a/b"}}},
+            "one answer a call",
+        ),
     ],
 )
 def test_configurations_that_are_refused(make, change, words):

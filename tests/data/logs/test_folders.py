@@ -215,7 +215,7 @@ def test_only_broken_logs(tmp_path):
 
 
 def test_of_two_logs_of_one_run_the_latest_answer_counts(tmp_path):
-    for day, scores in (("2026-01-02", [1.0, 1.0, 0.0]), ("2026-01-01", [0.0, 0.0, 0.0, 1.0])):
+    for day, scores in (("2026-01-02", [1.0, 1.0, 0.0, 1.0]), ("2026-01-01", [0.0, 0.0, 0.0])):
         log = inspect_log("m", scores)
         log["eval"]["created"] = f"{day}T00:00:00+00:00"
         (tmp_path / f"{day}.json").write_text(json.dumps(log))
@@ -223,8 +223,17 @@ def test_of_two_logs_of_one_run_the_latest_answer_counts(tmp_path):
         rf.read_runs(tmp_path)
     runs = rf.read_runs(tmp_path, latest=True)
     found = dict(zip(runs.examples["example"], runs.value("score")[0], strict=True))
-    assert found == {"q0": 1, "q1": 1, "q2": 0, "q3": 1}  # only the older log has the last one
+    assert found == {"q0": 1, "q1": 1, "q2": 0, "q3": 1}
     assert runs.intake.left_out == {"answered again in a later log": 3}
+
+
+def test_a_later_log_of_some_examples_alone_is_a_second_try(tmp_path):
+    for day, scores in (("2026-01-02", [1.0, 1.0]), ("2026-01-01", [0.0, 0.0, 1.0])):
+        log = inspect_log("m", scores)
+        log["eval"]["created"] = f"{day}T00:00:00+00:00"
+        (tmp_path / f"{day}.json").write_text(json.dumps(log))
+    with pytest.raises(rf.InvalidInputError, match=r"2026-01-01.json': a later log .* replaces 2 of 3 answers"):
+        rf.read_runs(tmp_path, latest=True)
 
 
 def test_without_a_date_the_file_tells_which_log_is_the_latest(tmp_path):

@@ -96,6 +96,41 @@ def test_a_log_that_was_copied_under_other_names_is_refused(kind):
         kind(runs)
 
 
+def _table(tmp_path, **columns):
+    names = columns.pop("example", [*range(80)])
+    n = len(names)
+    rng = np.random.default_rng(0)
+    score = np.tile((rng.random((2, 80)) < 0.7).astype(float), (1, n // 80))
+    parts = [
+        pd.DataFrame({"model": m, "example": names, "score": score[k], "cost": 10.0**k, "logprob": 0.5, **columns})
+        for k, m in enumerate(("small", "large"))
+    ]
+    found = pd.concat(parts, ignore_index=True)
+    found.to_csv(tmp_path / "runs.csv", index=False)
+    return found
+
+
+@pytest.mark.parametrize("name", ["prompt", "question"])
+def test_a_table_that_was_copied_under_other_names_is_refused(name, tmp_path):
+    questions = [f"How much is {k} and {k}?" for k in range(80)]
+    frame = _table(tmp_path, example=[*range(80), *(f"again {k}" for k in range(80))], **{name: questions * 2})
+    with pytest.raises(rf.InvalidInputError, match="of 160 examples 80 have the prompt and all numbers of another"):
+        rf.Cascade(rf.read_runs(tmp_path / "runs.csv"), confidence="logprob", thresholds=[0.5])
+    frame.loc[frame["model"] == "small", name] = None  # known of one model's rows alone
+    frame.to_csv(tmp_path / "runs.csv", index=False)
+    with pytest.raises(rf.InvalidInputError, match="have the prompt and all numbers of another"):
+        rf.Cascade(rf.read_runs(tmp_path / "runs.csv"), confidence="logprob", thresholds=[0.5])
+
+
+def test_a_table_must_ask_all_models_the_same(tmp_path):
+    frame = _table(tmp_path, question=[f"How much is {k} and {k}?" for k in range(80)])
+    assert rf.read_runs(tmp_path / "runs.csv").n_examples == 80
+    frame.loc[3, "question"] = "Why?"
+    frame.to_csv(tmp_path / "runs.csv", index=False)
+    with pytest.raises(rf.InvalidInputError, match="1 have several in the column 'question', such as 3"):
+        rf.read_runs(tmp_path / "runs.csv")
+
+
 def test_prompts_of_few_kinds_that_repeat_by_chance_are_no_copies():
     rng = np.random.default_rng(1)
     prompts = [f"{a} and {b}?" for a, b in rng.integers(0, 6, (400, 2))]

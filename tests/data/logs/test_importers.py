@@ -3,6 +3,7 @@
 # ruff: noqa: E501
 
 import json
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -277,6 +278,83 @@ def test_log_probabilities_of_inspect_are_in_the_samples_not_in_their_summaries(
             output = {"choices": [{"logprobs": {"content": content}}]}
             archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps({**sample, "output": output}))
     assert rf.read_runs(tmp_path).value("logprob").tolist() == [[0, -0.5]]
+
+
+def test_long_inputs_of_inspect_are_in_the_samples_and_cut_in_their_summaries(tmp_path):
+    log = inspect_log("m", [1.0, 0.0])
+    whole = ["a" * 6000 + "b", "a" * 6000 + "c"]
+    with zipfile.ZipFile(tmp_path / "a.eval", "w") as archive:
+        archive.writestr("header.json", json.dumps({k: v for k, v in log.items() if k != "samples"}))
+        cut = [{**sample, "input": "a" * 5120 + "...\n(content truncated)"} for sample in log["samples"]]
+        archive.writestr("summaries.json", json.dumps(cut))
+        for sample, text in zip(log["samples"], whole, strict=True):
+            archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps({**sample, "input": text}))
+    assert rf.read_runs(tmp_path).examples["prompt"].tolist() == whole
+
+
+def test_tokens_of_inspect_are_those_of_the_response_and_prices_those_of_all_calls(tmp_path):
+    """A model that grades itself takes tokens that no response tells."""
+    log = inspect_log("m", [1.0, 0.0])
+    usage = {"input_tokens": 2, "output_tokens": 1, "total_tokens": 3}
+    with zipfile.ZipFile(tmp_path / "a.eval", "w") as archive:
+        archive.writestr("header.json", json.dumps({k: v for k, v in log.items() if k != "samples"}))
+        archive.writestr("summaries.json", json.dumps(log["samples"]))
+        for sample in log["samples"]:
+            archive.writestr(f"samples/{sample['id']}.json", json.dumps({**sample, "output": {"usage": usage}}))
+    runs = rf.read_runs(tmp_path)
+    assert runs.value("output_tokens").tolist() == [[1, 1]]
+    priced = runs.priced({"m": {"per_million_input": 1e6, "per_million_output": 1e6}})
+    assert priced.value("cost").tolist() == [[7, 7]]
+
+
+def test_prompts_are_those_that_a_request_holds(tmp_path):
+    """Of a chat the texts of its messages; of what a local model's chat template made of them nothing."""
+    messages = json.dumps([{"role": "system", "content": "Be short."}, {"role": "user", "content": "Why?"}])
+    folder = MAKERS["lm-eval"](tmp_path / "chats")
+    for path in folder.rglob("samples_*.jsonl"):
+        edit(path, lambda rows: [row.update(arguments=[[messages, {}]]) for row in rows])
+    assert set(rf.read_runs(folder).examples["prompt"]) == {"Be short.\nWhy?"}
+    for path in folder.rglob("samples_*.jsonl"):
+        edit(path, lambda rows: [row.update(arguments=[["<|user|>Why?", {}]]) for row in rows])
+    for path in folder.rglob("results_*.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "chat_template_sha": "abc"}))
+    assert "prompt" not in rf.read_runs(folder).examples
+    assert rf.read_runs(WRITTEN / "mlflow", "mlflow", score="exact").examples["prompt"].tolist() == ["1", "2"]
+
+
+def test_what_a_transformation_made_of_a_response_is_not_what_a_response_holds():
+    runs = rf.read_runs(WRITTEN / "promptfoo")
+    assert np.isnan(runs.value("response_chars")[runs.row("short")]).all()
+    assert runs.value("response_chars")[runs.row("plain")].tolist() == [68, 70]
+    assert "agreement" not in runs.values
+    assert "answer_agreement" in runs.values
+
+
+def test_observations_of_langfuse_in_any_order(tmp_path):
+    rows = [
+        {"traceId": "t", "id": "b", "model": "m", "input": "second?", "output": "b", "startTime": "2026-01-02"},
+        {"traceId": "t", "id": "a", "model": "m", "input": "first?", "output": "a", "startTime": "2026-01-01"},
+    ]
+    (tmp_path / "observations.json").write_text(json.dumps(rows))
+    (tmp_path / "scores.json").write_text(json.dumps([{"traceId": "t", "name": "good", "value": 1}]))
+    runs = rf.read_runs(tmp_path, "langfuse")
+    assert runs.examples["prompt"].tolist() == ["first?"]
+
+
+def test_ids_of_helm_and_openai_evals_must_name_one_question_too(tmp_path):
+    for tool, change in (
+        ("helm", lambda text: text.replace("Is 70 even or odd?", "Is 71 even or odd?")),
+        ("openai_evals_301", lambda text: text.replace('"expected": "42"', '"expected": "43"')),
+    ):
+        folder = tmp_path / tool
+        shutil.copytree(WRITTEN / tool, folder)
+        path = sorted([*folder.rglob("scenario_state.json"), *folder.glob("sums_*.jsonl")])[0]
+        text = path.read_text()
+        assert change(text) != text
+        path.write_text(change(text))
+        score = "exact_match" if tool == "helm" else "correct"
+        with pytest.raises(rf.InvalidInputError, match="one id must name one question in all runs"):
+            rf.read_runs(folder, score=score, where=() if tool == "helm" else "task == sums.dev.v0")
 
 
 def test_one_id_is_one_question(tmp_path):

@@ -23,7 +23,7 @@ RIGHT = {"small": 0.5, "large": 0.7}
 LIMIT, N, FEATURES, FRESH = 0.05, 800, 120, 5000
 PROMPTS, LONG = 500, 60
 HAIR, LABELLED, REQUESTS, COPIED = 1e-6, 300, 400, 150
-TIMES, NOISE, JUDGED = 8, 3.0, 20
+TIMES, NOISE, JUDGED = 8, 3.0, 10
 
 
 def learnt_from_noise(trial: int) -> bool:
@@ -291,7 +291,7 @@ def other_questions_in_a_table(trial: int) -> bool:
 
 SUITES = [
     Suite("cascade: means over several answers", one_by_one(means_of_several_answers), 40),
-    Suite("cascade: judged answers that were copied", one_by_one(judged_copies), 160),
+    Suite("cascade: judged answers that were copied", one_by_one(judged_copies), 400),
     Suite("cascade: other questions in a table", one_by_one(other_questions_in_a_table), 20),
     Suite("router: a log copied under other names", one_by_one(copied_under_other_names), 40),
     Suite("router: several answers to one prompt", one_by_one(answers_with_names_of_their_own), 200),

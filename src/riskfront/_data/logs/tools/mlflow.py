@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -104,13 +106,12 @@ def _asked(row: Mapping[Any, Any]) -> Any:
 
 
 def _prompt(row: Mapping[Any, Any]) -> str | None:
-    """What was asked as a text: MLflow logs the inputs of a function as JSON."""
+    """What was asked as a text: the inputs of a function are logged as JSON, or, in a CSV file, as Python writes them."""
     asked = _asked(row)
     if isinstance(asked, str) and asked[:1] in ("{", "["):
-        try:
-            asked = json.loads(asked)
-        except (ValueError, RecursionError):
-            return asked
+        for read in (json.loads, ast.literal_eval):
+            with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                return inputs_text(read(asked))
     return inputs_text(asked)
 
 
