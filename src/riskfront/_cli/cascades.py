@@ -145,7 +145,7 @@ class CascadeOptions:
             return logged[0]
         about = [str(name) for name in runs.examples if _useful(runs, str(name))]
         took = [] if self.router else [name for name in _TOOK if name in runs.values and _mostly_known(runs, name)]
-        if not about and not took:
+        if not about and not took and len(runs) > 1:
             raise InvalidInputError(
                 "a confidence must be named (--confidence): nothing was logged to learn it from. "
                 f"Columns: {', '.join([*runs.values, *map(str, runs.examples)])}."

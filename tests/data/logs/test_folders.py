@@ -79,6 +79,8 @@ def test_lm_eval_before_it_named_metrics_and_filters():
         }
     with pytest.raises(rf.InvalidInputError, match="its samples have lenient, strict"):
         rf.read_runs(folder)
+    together = rf.read_runs(folder, score="tiny_arith=lengthy, tiny_choice=acc", filter="strict")
+    assert together.n_examples == 6  # a task without filters leaves nothing to choose
     choice = rf.read_runs(folder, score="acc", where="task == tiny_choice")
     assert choice.examples["prompt"].tolist() == ["1 + 1 =", "2 + 2 =", "3 + 3 ="]
 

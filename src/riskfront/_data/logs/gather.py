@@ -222,17 +222,19 @@ def _one_variant(records: list[Record], wanted: str | None, left_out: Counter[st
     for record in records:
         if record.variant is not None:
             found[record.task].add(record.variant)
+    everywhere = set().union(*found.values())
     for task, variants in found.items():
         if wanted is None and len(variants) > 1:
             raise InvalidInputError(
                 f"one filter must be chosen for the task '{task}'; its samples have {', '.join(sorted(variants))}. "
                 "Name one (--filter)."
             )
-        if wanted is not None and wanted not in variants:
+        # a task with one filter leaves nothing to choose, as long as some task has the one that is named
+        if wanted is not None and wanted not in variants and (len(variants) > 1 or wanted not in everywhere):
             raise InvalidInputError(
                 f"the task '{task}' has no filter '{wanted}'; it has {', '.join(sorted(variants))}."
             )
-    kept = [record for record in records if wanted is None or record.variant in (None, wanted)]
+    kept = [r for r in records if wanted is None or r.variant in (None, wanted) or len(found[r.task]) == 1]
     if len(kept) < len(records):
         left_out[f"seen through another filter than '{wanted}'"] += len(records) - len(kept)
     return kept
