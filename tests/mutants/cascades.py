@@ -10,7 +10,8 @@ import numpy as np
 
 from riskfront._cascades import cascade, features, outcomes, replay
 from riskfront._data.logs import gather, read_runs
-from tests.mutants.mutant import Mutant
+from riskfront._data.reading import column_roles
+from tests.mutants.mutant import Mutant, everywhere
 
 
 def learns_from_what_it_tests() -> None:
@@ -89,7 +90,17 @@ def questions_of_a_table_are_not_compared() -> None:
     read_runs._with_questions = lambda frame, path: frame
 
 
+def prompts_of_imported_logs_are_not_compared() -> None:
+    """Of a file that import wrote only the names of examples are compared."""
+    everywhere(column_roles.refuse_copied_prompts, lambda source: None)
+
+
 MUTANTS = [
+    Mutant(
+        "prompts of imported logs are not compared",
+        "calibrate: an imported log that was copied",
+        prompts_of_imported_logs_are_not_compared,
+    ),
     Mutant("one answer passes for a mean", "cascade: means over several answers", means_decide_what_one_answer_decides),
     Mutant("copies among judged answers", "cascade: judged answers that were copied", copies_are_examples),
     Mutant("questions are not compared", "cascade: other questions in a table", questions_of_a_table_are_not_compared),

@@ -183,14 +183,14 @@ def verify(
         with recomputing():
             again = recompute(claimed, table)
         return _say(differences(again, claimed), claimed, as_json)
-    if is_store(table) or (claimed.evaluations or {}).get("told") is not None:  # of evaluate, tune or a sequential run
-        return _say(rf.verify(claimed, table, unlabelled=unlabelled or None), claimed, as_json)
     if "cascade" in (claimed.source or {}):
         from riskfront._cli.cascades import recompute as cascade_again
 
         with recomputing():
             again = cascade_again(claimed, table, unlabelled)
         return _say(differences(again, claimed), claimed, as_json)
+    if is_store(table) or (claimed.evaluations or {}).get("told") is not None:  # of evaluate, tune or a sequential run
+        return _say(rf.verify(claimed, table, unlabelled=unlabelled or None), claimed, as_json)
     was = claimed.source or {}  # read the table as it was read then, unless told otherwise
     as_then = {name: now or was.get(name, now) for name, now in asdict(columns).items()}
     then = TableOptions(**as_then)

@@ -165,6 +165,24 @@ def copied_under_other_names(trial: int) -> bool:
     return bool(certificate.certified["models"].eq("small").any())
 
 
+def imported_twice(trial: int) -> bool:
+    """The same in a file that import wrote, which is calibrated as a table."""
+    rng = np.random.default_rng([72, trial])
+    score = np.stack([rng.random(COPIED) < RIGHT["large"] - LIMIT - HAIR, rng.random(COPIED) < RIGHT["large"]])
+    score = np.tile(score.astype(float), 30)
+    examples = pd.DataFrame({"example": [f"{which} {k}" for which in range(30) for k in range(COPIED)]})
+    examples["prompt"] = [f"Is {trial} more than {k}?" for k in range(COPIED)] * 30
+    values = {"score": score, "cost": np.array([[1.0], [10.0]]) * np.ones(score.shape)}
+    problem = rf.Problem([f"score drop <= {LIMIT}"], minimize="cost", reference="large")
+    with tempfile.TemporaryDirectory() as folder:
+        Runs(pd.DataFrame({"model": list(RIGHT)}), examples, values).save(f"{folder}/runs.parquet")
+        try:
+            certificate = rf.calibrate(f"{folder}/runs.parquet", problem, seed=trial)
+        except rf.InvalidInputError:
+            return False
+    return bool(certificate.certified["model"].eq("small").any())
+
+
 def answers_with_names_of_their_own(trial: int) -> bool:
     """Every prompt is asked twelve times, under other names: answers differ, and hard prompts stay hard. The small model breaks
     the limit by a hair."""
@@ -290,6 +308,7 @@ def other_questions_in_a_table(trial: int) -> bool:
 
 
 SUITES = [
+    Suite("calibrate: an imported log that was copied", one_by_one(imported_twice), 100),
     Suite("cascade: means over several answers", one_by_one(means_of_several_answers), 40),
     Suite("cascade: judged answers that were copied", one_by_one(judged_copies), 400),
     Suite("cascade: other questions in a table", one_by_one(other_questions_in_a_table), 20),

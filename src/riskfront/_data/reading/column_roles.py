@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from riskfront._data.reading.batches import Source, WiderTypesError
+from riskfront._data.identity.copies import n_copies
+from riskfront._data.identity.fingerprints import ExampleFingerprints
+from riskfront._data.reading.batches import Source, WiderTypesError, whole
 from riskfront._data.table_file import open_parquet
 from riskfront._problems.terms import Term
 from riskfront._support.arrays import FloatArray, IntArray
@@ -333,6 +335,25 @@ def recorded_as(scores: FloatArray, shares: FloatArray, low: float, high: float)
     if not len(scores):
         return None
     return float(((scores - (1 - shares) * low) / shares).min()), float(((scores - (1 - shares) * high) / shares).max())
+
+
+def refuse_copied_prompts(source: Source) -> None:
+    """An error if prompts of a file of runs come again under other names with the same answers, or so often that independent
+    draws do not explain it."""
+    if KEY not in (source.schema.metadata or {}) or "prompt" not in source.schema.names:
+        return
+    rows = whole(source).to_pandas()
+    rows = rows[rows["prompt"].notna()]
+    digests = pd.util.hash_pandas_object(rows.drop(columns=["example", "prompt"]).astype(str), index=False)
+    answers = digests.groupby(rows["example"]).sum().sort_index()  # of all models, whichever comes first
+    asked = rows.groupby("example")["prompt"].first().sort_index().astype(str)
+    found = ExampleFingerprints.of(asked, answers)
+    prompts = ExampleFingerprints.of(asked)
+    if found is not None and prompts is not None and (copies := max(found.n_copies, n_copies(prompts.numbers))):
+        raise InvalidInputError(
+            f"a guarantee needs every example once; of {len(asked):,} examples {copies:,} have the prompt of another under a "
+            "name of their own. Leave copies of a log out; give all answers to one prompt one name: their mean counts then."
+        )
 
 
 def with_saved_roles(schema: pa.Schema, layout: Layout) -> Layout:

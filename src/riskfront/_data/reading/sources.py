@@ -10,7 +10,12 @@ from typing import Any, Protocol, runtime_checkable
 
 from riskfront._data.problem_fit import limited_losses, worst_in_every_limit
 from riskfront._data.reading.batches import Source
-from riskfront._data.reading.column_roles import Layout, recorded_failures, with_saved_roles
+from riskfront._data.reading.column_roles import (
+    Layout,
+    recorded_failures,
+    refuse_copied_prompts,
+    with_saved_roles,
+)
 from riskfront._data.reading.long_format import read_long
 from riskfront._data.reading.opening import from_frame, from_path, holds_parts, parts_of
 from riskfront._data.table import LossTable
@@ -71,6 +76,7 @@ def read_table(
             "data must be a LossTable, a LossStore, a data frame, or the path of a file or store of losses; got "
             f"{type(data).__name__}."
         )
+    refuse_copied_prompts(source)
     table, found = read_long(source, problem, with_saved_roles(source.schema, named), bounds, binary, where)
     return table.with_failures(recorded_failures(source)), found
 
