@@ -296,8 +296,8 @@ NOTE = (
     "\nOther rules (`--rules --trials 300`, other draws, nothing certified counted as recall 0): no start is at least as good "
     "everywhere (eight losses instead of four: weak scores .085 to .094, fraud-like .587 to .556). To use the last certified "
     "threshold instead of the safest of those with the same measured recall would bring fraud-like .587 to .603 and the others "
-    ".000 to .004, for false alarms that are measured and recall that is not; it stays as it is. On the 121 draws of fraud-like "
-    "where MAPIE certifies something, which uses the last, its mean is .608 and the default's .599.\n"
+    ".000 to .004, for false alarms that are measured and recall that is not; it stays as it is. On the 121 draws of "
+    "fraud-like where MAPIE certifies something, which uses the last, its mean is .608 and the default's .599.\n"
 )
 
 

@@ -67,7 +67,7 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
 
     - with ``costs``: ``cost`` of each example, and ``amount``, such as "cost / amount <= 2 %".
 
-    Several limits: a list, or "recall >= 0.9 and precision >= 0.5". "<" is read as "<=".
+    Several limits: a list, or "recall >= 0.9 and precision >= 0.5". "<" and "at most" are read as "<=".
 
     So "error <= 0.02 given answered" is the error of what is answered, "false_negative <= 0.05 given positive" the share of
     positives that are answered wrongly, and "recall >= 0.95" says that few are missed, by an answer or without one.
