@@ -9,7 +9,11 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 _ROOT = Path(__file__).parents[2]
-_PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
+_PAGES = {
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+}
 
 
 def on_files(files: Files, config: Any) -> Files:

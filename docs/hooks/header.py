@@ -21,7 +21,9 @@ def on_config(config: Any) -> Any:
 
 
 def repository() -> str | None:
-    asked = subprocess.run(["git", "remote", "get-url", "origin"], cwd=_ROOT, capture_output=True, text=True)
+    asked = subprocess.run(
+        ["git", "remote", "get-url", "origin"], cwd=_ROOT, capture_output=True, text=True
+    )
     address = asked.stdout.strip()
     by_ssh = re.fullmatch(r"(?:ssh://)?git@([\w.-]+)[:/](.+?)(?:\.git)?", address)
     if by_ssh:

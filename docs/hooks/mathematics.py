@@ -37,8 +37,15 @@ def on_page_content(text: str, **_: Any) -> str:
 
 def on_post_build(config: Any, **_: Any) -> None:
     font = _font(_used)
-    rule = f'@font-face {{ font-family: "Mathematics"; src: url(data:font/woff;base64,{font}); }}\n' if font else ""
-    sheet = rule + 'math { font-family: "Mathematics", "STIX Two Math", "Cambria Math", "Latin Modern Math", math; }\n'
+    rule = (
+        f'@font-face {{ font-family: "Mathematics"; src: url(data:font/woff;base64,{font}); }}\n'
+        if font
+        else ""
+    )
+    sheet = (
+        rule
+        + 'math { font-family: "Mathematics", "STIX Two Math", "Cambria Math", "Latin Modern Math", math; }\n'
+    )
     (Path(config.site_dir) / _SHEET).write_text(sheet, encoding="utf-8")
 
 
@@ -56,8 +63,12 @@ def _font(used: set[str]) -> str:
         return ""
     from fontTools import subset, ttLib
 
-    font = ttLib.TTFont(Path(package.origin).parent / "fonts" / "STIXTwoMath-Regular.ttf", recalcTimestamp=False)
-    options = subset.Options(hinting=False, layout_features=["ssty"], name_IDs=[0, 1, 2, 13, 14])  # its licence stays
+    font = ttLib.TTFont(
+        Path(package.origin).parent / "fonts" / "STIXTwoMath-Regular.ttf", recalcTimestamp=False
+    )
+    options = subset.Options(
+        hinting=False, layout_features=["ssty"], name_IDs=[0, 1, 2, 13, 14]
+    )  # its licence stays
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=[*map(ord, used), *_ALWAYS])
     cutter.subset(font)
