@@ -11,6 +11,7 @@ import pytest
 import sklearn
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -150,6 +151,18 @@ def test_training_rows_are_refused_and_others_are_not(data, model) -> None:
     with pytest.raises(InvalidInputError, match="others than the model was trained on"):
         rf.RiskControlledClassifier(model, limits="error <= 0.5").fit(X[shuffled], y[shuffled])
     assert rf.RiskControlledClassifier(model, limits="error <= 0.5").fit(X[400:], y[400:]).certificate_
+
+
+def test_isotonic_calibration_on_the_same_rows_is_recognised() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 3))
+    y = (X[:, 0] + rng.normal(size=1500) > 0).astype(int)
+    model = FrozenEstimator(LogisticRegression().fit(X[:500], y[:500]))
+    calibrated = CalibratedClassifierCV(model, method="isotonic").fit(X[500:1000], y[500:1000])
+    safe = rf.RiskControlledClassifier(FrozenEstimator(calibrated), limits="precision >= 0.6")
+    with pytest.raises(rf.InvalidInputError, match="exactly the share of positives"):
+        safe.fit(X[500:1000], y[500:1000])
+    safe.fit(X[1000:], y[1000:])
 
 
 def test_a_regressor_shows_its_training_rows_too() -> None:

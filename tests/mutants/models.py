@@ -116,6 +116,13 @@ def uses_the_last_setting() -> None:
     method(calibrated.CalibratedModel, "_certify", make)
 
 
+def calibration_leaves_no_trace() -> None:
+    """Probabilities that were calibrated on the same rows are taken as they come."""
+    from riskfront.estimators import _training_rows
+
+    everywhere(_training_rows._says_their_shares, lambda model, X, y: False)
+
+
 def scale_as_it_is_now() -> None:
     """Intervals use the scale that is set when they are asked for."""
     from riskfront.estimators._intervals import RiskControlledIntervals
@@ -146,6 +153,11 @@ def looks_forgotten() -> None:
 
 
 MUTANTS = [
+    Mutant(
+        "classifier: calibration leaves no trace",
+        "classifier: probabilities of the same rows",
+        calibration_leaves_no_trace,
+    ),
     Mutant("intervals: the scale as it is now", "estimators: set after fit", scale_as_it_is_now),
     Mutant("estimators: a frontier outlives a fit", "estimators: set after fit", frontiers_outlive_a_fit),
     Mutant(

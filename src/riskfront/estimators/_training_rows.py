@@ -1,8 +1,9 @@
 """Whether examples to calibrate on are those that a model was trained on, where the model itself shows it.
 
-Four kinds of models show it: those that keep their training rows (neighbours, support vectors, Gaussian processes), trees
-that count how many training rows reached each leaf, scalers that keep their means, and linear models, whose fit solves
-equations that only its own training rows fulfil. Other models, and a part of the training rows, cannot be recognised.
+Five kinds of models show it: those that keep their training rows (neighbours, support vectors, Gaussian processes), trees
+that count how many training rows reached each leaf, scalers that keep their means, linear models, whose fit solves
+equations that only its own training rows fulfil, and isotonic calibration, whose probabilities are shares of them. Other
+models, and a part of the training rows, cannot be recognised.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
+from scipy import special, stats
 from sklearn.frozen import FrozenEstimator
 
 from riskfront._data.identity.fingerprints import ExampleFingerprints
@@ -26,6 +27,7 @@ from riskfront.errors import DependentRowsWarning, InvalidInputError
 _KEPT = ("_fit_X", "support_vectors_", "X_train_")
 _LEAST_ROWS, _LEAST_SHARE = 20, 0.1
 _MOST_TREES = 5
+_SELDOM = 1e-3
 _SOLVED = 0.02  # of a standard deviation of the sum, of which other examples are off by about one
 
 
@@ -43,6 +45,8 @@ def refuse_training_rows(model: Any, X: Any, y: Any) -> None:
 
 
 def _how_known(model: Any, X: Any, y: Any) -> str | None:
+    if y is not None and _says_their_shares(model, X, np.asarray(y)):
+        return "each of its calibrated probabilities is exactly the share of positives among the examples that have it"
     for one, rows in _steps(model, X):
         if len(rows) < _LEAST_ROWS:
             return None
@@ -138,6 +142,20 @@ def _solves_its_equations(model: Any, rows: Array, y: Array) -> bool:
         return False
     sums, spread = _equations(residual, numbers, penalty)
     return sums.size >= 3 and bool((np.abs(sums) <= _SOLVED * spread).all())
+
+
+def _says_their_shares(model: Any, X: Any, y: Array) -> bool:
+    """Whether ``CalibratedClassifierCV`` says probabilities that are exactly what came true among these rows, by isotonic
+    regression on them; other rows agree in all probabilities with a chance of one in a thousand at most, mostly far less."""
+    while isinstance(model, FrozenEstimator):
+        model = model.estimator
+    if not hasattr(model, "calibrated_classifiers_") or len(model.classes_) != 2:
+        return False
+    said, of_each = np.unique(np.asarray(model.predict_proba(X))[:, 1].round(9), return_inverse=True)
+    rows = np.bincount(of_each)
+    positive = np.bincount(of_each, y == model.classes_[1])
+    chance = stats.binom.pmf(positive, rows, said).prod()
+    return bool((np.abs(positive / rows - said) < 1e-6).all() and chance < _SELDOM)
 
 
 def _equations(residual: FloatArray, numbers: FloatArray, penalty: FloatArray) -> tuple[FloatArray, FloatArray]:

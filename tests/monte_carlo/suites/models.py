@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 
 import riskfront as rf
 from riskfront._calibration.certificates.uses_of_test_set import ASKED
-from riskfront.errors import NotCertifiedWarning, SpentExamplesError
+from riskfront.errors import InvalidInputError, NotCertifiedWarning, SpentExamplesError
 from tests.support.simulation import Suite, one_by_one, sharp_size
 
 ALPHA, DELTA, HAIR = 0.2, 0.1, 1e-9
@@ -156,6 +158,39 @@ def known_order(trial: int, n: int = 400) -> bool:
     if kind < 2:
         return found.config_ is not None
     return found.config_ is not None and found.config_["threshold"] > 0.1 + HAIR
+
+
+class Ready(ClassifierMixin, BaseEstimator):
+    """The same, as scikit-learn knows models; it needs no training."""
+
+    classes_ = Scores.classes_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Ready:
+        return self
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return Scores().predict_proba(X)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return (X[:, 0] >= 0.5).astype(int)
+
+
+def probabilities_of_the_same_rows(trial: int, n: int = 1000) -> bool:
+    """Scores say nothing, and precision is a hair too low at every threshold; isotonic regression on the rows to calibrate on
+    leaves those thresholds at which precision looks best."""
+    from sklearn.calibration import CalibratedClassifierCV
+
+    rng = np.random.default_rng([54, trial])
+    X, y = rng.random((n, 2)), (rng.random(n) < 0.5 - HAIR).astype(int)
+    model = CalibratedClassifierCV(FrozenEstimator(Ready()), method="isotonic").fit(X, y)
+    try:
+        found = _fitted(rf.RiskControlledClassifier(model, limits="precision >= 0.5", delta=DELTA), X, y)
+    except InvalidInputError:
+        return False
+    return found.config_ is not None
 
 
 class Column(Scores):
@@ -452,6 +487,7 @@ SUITES = [
     Suite("many labels: rows of one day are alike", one_by_one(label_days), 150),
     Suite("costs: rare large amounts", one_by_one(rare_large_amounts), 60),
     Suite("classifier: thresholds that planning examples chose", one_by_one(planned_thresholds), 400),
+    Suite("classifier: probabilities of the same rows", one_by_one(probabilities_of_the_same_rows), 600),
     Suite("estimators: set after fit", one_by_one(set_after_fit), 100),
     Suite("estimator: the setting in use", one_by_one(estimator), 200),
     Suite("accelerate: coin flips", one_by_one(accelerate), 14, needs="torch"),
