@@ -139,3 +139,9 @@ def test_among_hopeless_settings_the_nearest_is_the_one_that_measures_best() -> 
 def test_how_many_times_as_many_is_a_plain_number() -> None:
     found = diagnosis(one_setting(np.arange(2000) < 198), rf.Limit("error", at_most=0.1))
     assert re.search(r", [\d,]+ times as many as now", found["message"])
+
+
+def test_a_miss_by_a_hair_says_what_would_help() -> None:
+    losses = np.arange(14466) < 1400  # 14467 would have passed: P(Bin(14467, .1) <= 1400) <= .1
+    message = diagnosis(one_setting(losses), rf.Limit("error", at_most=0.1))["message"]
+    assert "would pass, about as many as now: as many new ones would give it an even chance." in message

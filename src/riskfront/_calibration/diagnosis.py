@@ -138,10 +138,10 @@ def _message(found: dict[str, Any], mean: float, alpha: float) -> str:
         advice = _BEGIN_LATER if found["begins_with_few"] else ""
         return f"{seen} Even a perfect setting needs at least {perfect:,} such testing examples.{advice}"
     if same is not None:
-        factor = max(same / examples, 1.0)
-        return (
-            f"{seen} With this mean, about {same:,} such testing examples would pass, {_times(factor)} as many as now."
-        )
+        factor = same / examples
+        as_now = "about as many as now: as many new ones would give it an even chance"
+        more = f"{_times(factor)} as many as now" if factor >= 1.05 else as_now
+        return f"{seen} With this mean, about {same:,} such testing examples would pass, {more}."
     if mean >= alpha:
         advice = "loosen it or offer safer settings; more examples will not help."
         return f"{seen} What was measured is not within the limit: {advice}"

@@ -435,15 +435,16 @@ class LearningCurve:
             margin: how far below its limit the drop had to be measured, by how much it varies, with all calibration texts.
         """
         shown = [f"{share:.3f} after {before:,}" for before, share, _ in self.points()[1::2]]
-        said = [f"Wrong answers to texts not yet learnt from: {', '.join(shown)} texts."]
+        said = [f"Wrong answers to texts not yet learnt from: {', '.join(shown)} texts."] if shown else []
         half = n_calibration // 2
         now, then = self.error_at(self.n), self.error_at(self.n + half)
         moved = f"Moving {half:,} of {n_calibration:,} calibration texts to training"
         if wrong == 0:
-            said.append(
+            nothing = (
                 "The full model has all calibration texts right: more texts to learn from would bring nothing here."
             )
-        elif now is None or then is None:
+            return [*said, nothing]
+        if now is None or then is None:
             said.append(f"No fall is clear in the last of them. {moved} may bring little: this curve cannot tell.")
         else:
             wrong = now if wrong is None else wrong
