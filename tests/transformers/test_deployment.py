@@ -72,6 +72,22 @@ def test_new_texts_are_checked_in_both_directions(certified: AdaptiveClassifier)
     assert other.check(worse).says == "broken"
 
 
+def test_thresholds_set_by_hand_are_not_called_certified(certified: AdaptiveClassifier, tmp_path: Path) -> None:
+    """The certificate stays in the folder and speaks of other thresholds than those that answer."""
+    by_hand = certified.with_setting({"tau_layer": 2.0})
+    by_hand.save_pretrained(tmp_path)
+    loaded = AdaptiveClassifier.from_pretrained(tmp_path)
+    assert loaded.used_setting.tau_layer == 2.0
+    page = (tmp_path / "README.md").read_text()
+    assert "Nothing is certified of the thresholds in use, `{'tau_token': 0.0" in page
+    assert "What was certified" not in page
+    with pytest.raises(InvalidInputError, match=r"they were set by hand: .*Check with_setting"):
+        loaded.check(NEW)
+    assert loaded.with_setting(None).check(NEW).says == "holds"
+    certified.with_setting(certified.used_setting).save_pretrained(tmp_path)
+    assert "What was certified" in (tmp_path / "README.md").read_text()
+
+
 def test_the_command(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "new.parquet"
     NEW.to_parquet(file)

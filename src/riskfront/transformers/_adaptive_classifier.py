@@ -27,7 +27,7 @@ from riskfront.errors import InvalidInputError, NotCertifiedError, StoreError
 from riskfront.transformers._backbones.backbone import Backbone, load_classifier, pick_device
 from riskfront.transformers._data.known_texts import FILE, Learnt, load_contents, save_contents
 from riskfront.transformers._data.tokens import Tokens, as_list, is_missing, load_tokenizer, tokenize
-from riskfront.transformers._deployment import check_texts, outcomes
+from riskfront.transformers._deployment import check_texts, outcomes, set_by_hand
 from riskfront.transformers._exits import ExitHeads, Layout, TokenPredictors, WordExit, must_be_of_kind
 from riskfront.transformers._folder import (
     CALIBRATED,
@@ -190,7 +190,7 @@ class AdaptiveClassifier:
         if self.calibrated is not None:
             save_contents(target / CALIBRATED, self.calibrated)
         write_digests(target, files_of_classifier(target))
-        write_guard(target, "AdaptiveClassifier", ENCODER, self.certificate)
+        write_guard(target, "AdaptiveClassifier", ENCODER, self.certificate, by_hand=set_by_hand(self))
         if self.certificate is not None:
             self.certificate.save(certificate)
 
@@ -201,7 +201,8 @@ class AdaptiveClassifier:
             repo_id: such as "me/my-classifier"; it is made where there is none.
             options: private, token, commit_message, revision, create_pr, as for transformers.
         """
-        describe = partial(card, kind="AdaptiveClassifier", encoder=ENCODER, certificate=self.certificate, on_hub=True)
+        of_card: dict[str, Any] = {"certificate": self.certificate, "by_hand": set_by_hand(self)}
+        describe = partial(card, kind="AdaptiveClassifier", encoder=ENCODER, **of_card, on_hub=True)
         return push_folder(self.save_pretrained, describe, repo_id, **options)
 
     @classmethod

@@ -38,6 +38,9 @@ class Deployed(Protocol):
     def used_setting(self) -> Any: ...
 
     @property
+    def setting(self) -> Any: ...
+
+    @property
     def learnt_from(self) -> Learnt | None: ...
 
     def trace(self, texts: Any, labels: IntArray) -> Any: ...
@@ -58,6 +61,14 @@ def outcomes(classifier: Deployed, texts: Any, labels: Any) -> dict[str, Array]:
     return {**found, "label": given}
 
 
+def set_by_hand(classifier: Deployed) -> dict[str, Any] | None:
+    """The thresholds in use, where they are not those of the certificate."""
+    if classifier.setting is None or not classifier.certificate:
+        return None
+    certified = type(classifier.setting).of(classifier.certificate.config)
+    return None if classifier.setting == certified else dict(classifier.setting.to_config())
+
+
 def check_texts(
     classifier: Deployed,
     data: str | os.PathLike[str] | pd.DataFrame | Any,
@@ -76,6 +87,11 @@ def check_texts(
     certificate = classifier.certificate
     if certificate is None:
         raise NotCertifiedError("there is no certificate to check. Certify first.")
+    if (by_hand := set_by_hand(classifier)) is not None:
+        raise InvalidInputError(
+            f"the thresholds in use must be those of the certificate, which a check tests; they were set by hand: {by_hand}. "
+            "Check with_setting(None)."
+        )
     texts = _new(classifier, labelled_texts(read_texts(data)), leave_out_repeats)
     unknown = [label for label in texts.classes if label not in classifier.classes]
     if unknown:

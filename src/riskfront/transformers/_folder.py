@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -55,6 +55,10 @@ COMMAND = ", or on the command line\n`riskfront transformers predict {name} --da
 ALONE = '`transformers.pipeline(model="{name}/{encoder}")`'
 ALONE_ON_HUB = '`AutoModelForSequenceClassification.from_pretrained("{name}", subfolder="{encoder}")`'
 UNCERTIFIED = "Nothing is certified of this folder: it holds no certificate."
+BY_HAND = (
+    "Nothing is certified of the thresholds in use, `{setting}`: they were set by hand. A certificate in this folder speaks of "
+    "others."
+)
 NOT_PROMISED = (
     "Not promised: anything about texts of another kind, from another time or another source than the calibration texts; "
     "anything about a single text or about groups that no limit names; the objectives and the accuracy as they were measured. "
@@ -86,17 +90,28 @@ def files_of_classifier(folder: Path) -> list[Path]:
     return [Path("adaptive.json"), Path("adaptive.safetensors"), *calibrated, *encoder]
 
 
-def write_guard(folder: Path, kind: str, encoder: str, certificate: Certificate | None = None, needs: str = "") -> None:
+def write_guard(folder: Path, kind: str, encoder: str, certificate: Certificate | None = None, **more: Any) -> None:
     """What tells transformers, and people, that this folder is more than the model in `encoder`."""
     about = {"model_type": MODEL_TYPE.format(encoder=encoder)}
     write_text(folder / "config.json", json.dumps(about, indent=2) + "\n")
-    write_text(folder / "README.md", card(folder.name, kind, encoder, certificate, needs=needs))
+    write_text(folder / "README.md", card(folder.name, kind, encoder, certificate, **more))
 
 
 def card(
-    name: str, kind: str, encoder: str, certificate: Certificate | None, *, on_hub: bool = False, needs: str = ""
+    name: str,
+    kind: str,
+    encoder: str,
+    certificate: Certificate | None,
+    *,
+    on_hub: bool = False,
+    needs: str = "",
+    by_hand: Mapping[str, Any] | None = None,
 ) -> str:
-    """How to load the model of this name, a folder or on the hub, what it needs beside it, and what was certified of it."""
+    """How to load the model of this name, a folder or on the hub, what it needs beside it, and what was certified of it.
+
+    Args:
+        by_hand: the thresholds in use where they are not those of the certificate.
+    """
     of_name = {"name": name, "encoder": encoder}
     return README.format(
         **of_name,
@@ -104,7 +119,7 @@ def card(
         command="" if on_hub or needs else COMMAND.format(**of_name),  # commands take folders
         needs=f"\n\n{needs}" if needs else "",
         alone=(ALONE_ON_HUB if on_hub else ALONE).format(**of_name),
-        promise=promise(certificate),
+        promise=promise(certificate) if by_hand is None else BY_HAND.format(setting=dict(by_hand)),
     )
 
 

@@ -27,7 +27,7 @@ from riskfront.transformers._cascade.small_pipeline import FILE as PIPELINE
 from riskfront.transformers._cascade.small_pipeline import SmallPipeline
 from riskfront.transformers._data.known_texts import Learnt, load_contents, save_contents
 from riskfront.transformers._data.tokens import as_list
-from riskfront.transformers._deployment import check_texts, outcomes
+from riskfront.transformers._deployment import check_texts, outcomes, set_by_hand
 from riskfront.transformers._exits import entropy
 from riskfront.transformers._folder import CALIBRATED, card, local_folder, must_be_free, push_folder, write_guard
 from riskfront.transformers._pruning.network import Answers
@@ -205,7 +205,7 @@ class CascadeClassifier:
         if self.calibrated is not None:
             save_contents(target / CALIBRATED, self.calibrated)
         write_digests(target, [FILE, *([CALIBRATED] if self.calibrated is not None else [])])
-        write_guard(target, "CascadeClassifier", LARGE, self.certificate, needs=self._needs)
+        write_guard(target, "CascadeClassifier", LARGE, self.certificate, needs=self._needs, by_hand=set_by_hand(self))
         if self.certificate is not None:
             self.certificate.save(target / "certificate.json")
 
@@ -226,6 +226,7 @@ class CascadeClassifier:
             "encoder": LARGE,
             "certificate": self.certificate,
             "needs": self._needs,
+            "by_hand": set_by_hand(self),
         }
         describe = partial(card, **options_of_card, on_hub=True)
         return push_folder(self.save_pretrained, describe, repo_id, **options)
