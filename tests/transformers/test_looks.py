@@ -9,6 +9,7 @@ import riskfront as rf
 from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet
 from riskfront._data.identity.fingerprints import TEXT_BYTES
 from riskfront.errors import StoreError
+from riskfront.transformers import FineTuning, Grid, HeadTraining, Plan, Rows, Training, accelerate
 from riskfront.transformers._certifying import record_question
 from tests.support import tiny_transformers as tiny
 from tests.support.command_line import riskfront
@@ -51,6 +52,21 @@ def test_every_other_question_to_the_same_texts_counts(classifier_folder: Path, 
     both = pd.concat([new.tail(100), tiny.make_frame(400, 20).iloc[1::2].assign(split="test")])
     both.to_csv(tmp_path / "data.csv", index=False)
     assert looks("--limit", "accuracy_drop <= 0.2")[0] == 6, "some texts of both files"
+
+
+@pytest.mark.filterwarnings("ignore:.* exits answer no better")
+def test_a_model_that_was_trained_again_is_another_question(encoder_folder: Path, tmp_path: Path) -> None:
+    """Two exit thresholds are the same numbers for every model; so are those of abstaining."""
+    frame = tiny.make_frame(300, 20).assign(split=["train", "test", "test"] * 100)
+    problem = rf.Problem(["error <= 0.2"], minimize="flops", delta=0.05)
+    for known, epochs in enumerate((1, 2, 3)):
+        training = Training(FineTuning(epochs=epochs), heads=HeadTraining(epochs=1), max_length=tiny.MAX_LENGTH)
+        plan = Plan(training, Rows(validation=20), Grid(head=1, token=1, layer=2))
+        for _ in range(2):
+            found = accelerate(encoder_folder, frame, problem, tmp_path, plan, progress=False).certificate
+            assert found is not None
+            assert len(found.earlier_looks) == known
+    assert found.delta_of_all_looks == pytest.approx(0.15)
 
 
 def test_damage_to_what_is_known_of_texts_is_said(tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def certify(
     ordered = unlabelled is None and has_known_order(plan.method, plan.search, thresholds, problem)
     method = FROM_THE_FULL_MODEL if ordered else make_method(plan.method)
     searched: dict[str, Any] = {"search": plan.search, "budget": budget, "seed": plan.seed}
-    earlier = looks_before(target, fresh.texts.contents, problem, method, space, **searched)
+    earlier = looks_before(target, fresh.texts.contents, problem, method, space, model=trace.fingerprint, **searched)
     split = Split.of(trace, method.opt_fraction, plan.seed)
     if ordered:
         certificate = certify_in_order(own, space.grid(1), problem, plan.seed)

@@ -240,6 +240,7 @@ def looks_before(
     method: Method,
     space: Space,
     *,
+    model: str,
     search: str | Search,
     budget: int,
     seed: int,
@@ -247,11 +248,14 @@ def looks_before(
     """Other questions that these texts have answered in this folder; this one is written down before it is asked.
 
     Texts are known by their content: another seed, other thresholds or a model that was trained again are new questions to
-    them. All their deltas count, and the verdict states the confidence that is left.
+    them, whose thresholds may be the same. All their deltas count, and the verdict states the confidence that is left.
+
+    Args:
+        model: the digest of what is certified.
     """
     named = search if isinstance(search, str) else type(search).__qualname__
     said = f"seed {seed}, {budget} settings"
-    decided_by = [seed, space.to_dict(), named, budget]
+    decided_by = [seed, space.to_dict(), named, budget, model]
     use = UseOfTestSet.of(problem, method.name, parameters(method), decided_by=decided_by, said=said)
     return record_question(folder, contents, use)
 

@@ -116,7 +116,7 @@ def decide(
         grid.at([0] * len(grid.varying)),
         method.name,
         parameters(method),
-        decided_by=[plan.seed, thresholds.space.to_dict(), grid.values],
+        decided_by=[plan.seed, thresholds.space.to_dict(), grid.values, trace.fingerprint],
         said=f"seed {plan.seed}, {len(list(grid.combinations())):,} combinations of limits that hold together",
     )
     earlier = record_question(target, fresh.texts.contents, use)

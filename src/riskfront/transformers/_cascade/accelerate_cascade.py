@@ -131,7 +131,7 @@ def certify_cascade(
     say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
     method = make_method(plan.method)
     searched: dict[str, Any] = {"search": plan.search, "budget": budget, "seed": plan.seed}
-    earlier = looks_before(target, fresh.texts.contents, problem, method, space, **searched)
+    earlier = looks_before(target, fresh.texts.contents, problem, method, space, model=trace.fingerprint, **searched)
     split = Split.of(trace, method.opt_fraction, plan.seed)
     configs = settings_to_plan(trace, space, problem, split, **searched, progress=progress)
     certificate = certify_planned(trace, configs, problem, method, split, progress=progress)

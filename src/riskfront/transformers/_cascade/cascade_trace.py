@@ -95,6 +95,11 @@ class CascadeTrace:
         return self.large.examples
 
     @property
+    def fingerprint(self) -> str:
+        """Of both models and the examples."""
+        return f"{self.small.fingerprint} {self.large.fingerprint}"
+
+    @property
     def groups(self) -> Any:
         return self.large.groups
 

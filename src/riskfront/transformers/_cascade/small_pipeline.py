@@ -6,6 +6,7 @@ the pipeline says of a few made-up texts; whoever loads the folder hands the pip
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,6 +137,10 @@ class PipelineTrace:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.probabilities.tobytes() + self.labels.tobytes()).hexdigest()
 
     @cached_property
     def entropies(self) -> Array:

@@ -48,7 +48,8 @@ class TraceWithUnlabelled:
             )
         self.trace, self.elsewhere = trace, elsewhere
         self.examples, self.groups, self.bounds = trace.examples, trace.groups, trace.bounds
-        salt = hashlib.sha256(f"{trace.fingerprint} {elsewhere.fingerprint}".encode()).digest()
+        self.fingerprint = f"{trace.fingerprint} {elsewhere.fingerprint}"
+        salt = hashlib.sha256(self.fingerprint.encode()).digest()
         self._batches = permutation(len(elsewhere), seed, salt)[: size * len(trace)].reshape(-1, size)
 
     def __len__(self) -> int:
