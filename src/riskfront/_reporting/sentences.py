@@ -260,7 +260,7 @@ def assumptions(certificate: Certificate) -> list[str]:
         "the runs would certify any setting that breaks a limit. All runs count, also those that certify nothing, so it is not "
         "a share of the certificates issued. It holds for all certified settings together, so choosing among them is free."
     )
-    rests_on = _ASSUMPTIONS
+    rests_on: tuple[str, ...] = _ASSUMPTIONS
     if certificate.frontier is not None:
         rests_on = tuple(text.replace("and limits, delta", "and the values of limits, delta") for text in _ASSUMPTIONS)
     said = [sure, *rests_on, *_covered(certificate), *_bounded(certificate), *_of_targets(certificate)]

@@ -14,6 +14,8 @@ from sklearn.utils import check_consistent_length, column_or_1d, indexable
 from sklearn.utils.multiclass import check_classification_targets
 
 from riskfront._data.table import LossTable
+from riskfront._problems.limits import Limit
+from riskfront._problems.objectives import Objective
 from riskfront._problems.problem import Problem
 from riskfront._support.arrays import Array, FloatArray, IntArray
 from riskfront._support.values import plain
@@ -170,7 +172,8 @@ def _check_labels(problem: Problem, truth: IntArray, classes: Array) -> None:
 
 def _named(problem: Problem, losses: list[str], groups: list[str]) -> list[str]:
     """The losses that the problem mentions: only these are computed."""
-    for asked in (*problem.limits, *problem.objectives):
+    every: list[Limit | Objective] = [*problem.limits, *problem.objectives]
+    for asked in every:
         for loss in asked.term.losses:
             if loss in ("cost", "amount") and loss not in losses:
                 raise InvalidInputError(

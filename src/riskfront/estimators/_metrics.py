@@ -93,9 +93,9 @@ def spelled_out(limits: str | Limit | Sequence[str | Limit]) -> list[Limit]:
 
 def objectives_spelled_out(objectives: str | Objective | Sequence[str | Objective]) -> list[str | Objective]:
     """The same for objectives."""
-    single = isinstance(objectives, str | Objective) or not isinstance(objectives, Iterable)
-    listed = [objectives] if single else list(objectives)
-    return [_objective(objective) for objective in listed]
+    if isinstance(objectives, str | Objective) or not isinstance(objectives, Iterable):
+        return [_objective(objectives)]
+    return [_objective(objective) for objective in objectives]
 
 
 def default_objectives(

@@ -154,7 +154,7 @@ def _says_their_shares(model: Any, X: Any, y: Array) -> bool:
     said, of_each = np.unique(np.asarray(model.predict_proba(X))[:, 1].round(9), return_inverse=True)
     rows = np.bincount(of_each)
     positive = np.bincount(of_each, y == model.classes_[1])
-    chance = stats.binom.pmf(positive, rows, said).prod()
+    chance = np.prod(stats.binom.pmf(positive, rows, said))
     return bool((np.abs(positive / rows - said) < 1e-6).all() and chance < _SELDOM)
 
 
