@@ -236,14 +236,14 @@ def _read_checkpoint(folder: Path) -> str:
 
 
 def _write_comparison(folder: Path) -> None:
-    from riskfront.transformers._gain import Alternative, Gain, save_alternatives
+    from riskfront.transformers._speed_up import Alternative, Gain, save_alternatives
 
     save_alternatives(folder, [Alternative("words", 0.7, 200, 1.5, 0.25), Alternative("half", 0.75, 100, 2.5, 0.5)])
     Gain(5.5, 2.25, 0.875, 0.75).save(folder)
 
 
 def _read_comparison(folder: Path) -> str:
-    from riskfront.transformers._gain import Gain, load_alternatives
+    from riskfront.transformers._speed_up import Gain, load_alternatives
 
     return f"{load_alternatives(folder)} {Gain.load(folder)}"
 

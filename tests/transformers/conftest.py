@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from riskfront.transformers import HeadTraining, PruningTrace, _gain
+from riskfront.transformers import HeadTraining, PruningTrace, _speed_up
 from riskfront.transformers._backbones.backbone import Backbone, load_classifier
 from riskfront.transformers._data.tokens import Tokens
 from riskfront.transformers._exits import Layout
@@ -26,7 +26,7 @@ def few_texts_on_the_clock() -> Iterator[None]:
     """Every certificate measures time. How long small models take matters to no test."""
     with pytest.MonkeyPatch.context() as patch:
         for name, texts in (("CLOCKED", 8), ("ALONE", 2), ("FEW_ALONE", 2), ("TEXTS", 50)):
-            patch.setattr(_gain, name, texts)
+            patch.setattr(_speed_up, name, texts)
         yield
 
 

@@ -35,9 +35,9 @@ from riskfront.transformers._cascade.cascade_trace import CascadeSetting, Cascad
 from riskfront.transformers._cascade.small_pipeline import SmallPipeline
 from riskfront.transformers._data.known_texts import Learnt
 from riskfront.transformers._data.texts import labelled_texts, split_texts
-from riskfront.transformers._gain import Gain
 from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.network import Network, Setting
+from riskfront.transformers._speed_up import Gain
 from tests.support import tiny_transformers as tiny
 from tests.support.command_line import riskfront
 from tests.transformers.conftest import Data

@@ -14,11 +14,11 @@ from riskfront.transformers._accelerate import certify
 from riskfront.transformers._certifying import certify_in_order, has_known_order
 from riskfront.transformers._data.known_texts import Learnt
 from riskfront.transformers._data.texts import split_texts
-from riskfront.transformers._gain import Alternative, better_than_certified, load_alternatives
 from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._pruning.thresholds import Thresholds
 from riskfront.transformers._recomputing import recompute
+from riskfront.transformers._speed_up import Alternative, better_than_certified, load_alternatives
 from tests.support import tiny_transformers as tiny
 
 EXITS = Thresholds((0.0,), (0.0,), (0.0, 0.1, 0.5))

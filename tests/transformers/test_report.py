@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import riskfront as rf
-from riskfront.transformers._gain import Alternative, Gain, save_alternatives
 from riskfront.transformers._learning import fine_tuning
 from riskfront.transformers._learning.fine_tuning import FineTuning, fine_tune, measured_threads
 from riskfront.transformers._learning.reports import ExitReport, LearningCurve
 from riskfront.transformers._learning.training import FINE_TUNED
 from riskfront.transformers._report import PAGE, Brought, sections, what_each_brought, write_page
+from riskfront.transformers._speed_up import Alternative, Gain, save_alternatives
 from tests.support import tiny_transformers as tiny
 
 

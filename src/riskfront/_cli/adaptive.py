@@ -282,7 +282,7 @@ def _decided(frontier: rf.Frontier, folder: Path, as_json: bool) -> int:
 def _shown(found: AdaptiveClassifier | CascadeClassifier, folder: Path, as_json: bool) -> int:
     if found.certificate is None:
         return 1
-    from riskfront.transformers._gain import Gain
+    from riskfront.transformers._speed_up import Gain
 
     gain = Gain.load(folder)
     if as_json:
@@ -303,7 +303,7 @@ def _shown(found: AdaptiveClassifier | CascadeClassifier, folder: Path, as_json:
 
 def _show_alternatives(folder: Path) -> None:
     """The table "What else you could do"; a sentence where something is better than what was certified."""
-    from riskfront.transformers._gain import better_than_certified, load_alternatives
+    from riskfront.transformers._speed_up import better_than_certified, load_alternatives
 
     rows = load_alternatives(folder)
     if not rows:
@@ -320,8 +320,8 @@ def _show_alternatives(folder: Path) -> None:
 
 def _beside(certificate: rf.Certificate, folder: Path) -> dict[str, Any]:
     """For machines: the alternatives, and what each dimension brought."""
-    from riskfront.transformers._gain import load_alternatives
     from riskfront.transformers._report import what_each_brought
+    from riskfront.transformers._speed_up import load_alternatives
 
     rows, parts = load_alternatives(folder), what_each_brought(certificate)
     return {"alternatives": [asdict(row) for row in rows], "brought": [asdict(part) for part in parts]}

@@ -130,7 +130,7 @@ def choose(
         written += policy
     elif frontier.is_dir():  # of an accelerated classifier, which takes its certificate in
         from riskfront.transformers import choose_limits
-        from riskfront.transformers._gain import Gain
+        from riskfront.transformers._speed_up import Gain
 
         choose_limits(frontier, values, choose)
         if (gain := Gain.load(frontier)) is not None and not as_json:

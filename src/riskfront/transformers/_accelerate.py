@@ -42,12 +42,12 @@ from riskfront.transformers._data.texts import (
     split_texts,
 )
 from riskfront.transformers._folder import encoder_of, must_be_free
-from riskfront.transformers._gain import ALTERNATIVES, GAIN, alternatives, measure_gain, save_alternatives
 from riskfront.transformers._learning.training import Trained, Training, train
 from riskfront.transformers._pruning.disagreement import TraceWithUnlabelled, check_proxies, with_disagreement
 from riskfront.transformers._pruning.latency import Clock, clocks_of
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Grid, Thresholds, make_thresholds
+from riskfront.transformers._speed_up import ALTERNATIVES, GAIN, alternatives, measure_gain, save_alternatives
 
 BINARY = ("accuracy_drop_clipped", "error", "answered")
 COLUMNS = (

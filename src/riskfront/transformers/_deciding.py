@@ -32,11 +32,11 @@ from riskfront.transformers._certifying import Traced, frontier_of, keep_example
 from riskfront.transformers._data.known_texts import fresh_texts
 from riskfront.transformers._data.texts import TextParts
 from riskfront.transformers._folder import ENCODER, FRONTIER, write_guard
-from riskfront.transformers._gain import ALTERNATIVES, GAIN, measure_gain, speed_and_accuracy
 from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.latency import clocks_of
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._recomputing import single_trace
+from riskfront.transformers._speed_up import ALTERNATIVES, GAIN, measure_gain, speed_and_accuracy
 
 MOST = 300_000_000  # outcomes of a column: settings times texts, about a gigabyte
 

@@ -40,10 +40,10 @@ from riskfront.transformers._certifying import (
 from riskfront.transformers._data.known_texts import Learnt, fresh_texts
 from riskfront.transformers._data.texts import LabelledTexts, TextParts
 from riskfront.transformers._folder import encoder_of, must_be_free
-from riskfront.transformers._gain import GAIN, Gain, few_of, gain_of, some_alone, times_as_fast
 from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Grid
+from riskfront.transformers._speed_up import GAIN, Gain, few_of, gain_of, some_alone, times_as_fast
 
 MOST = 100_000  # settings on a grid: minutes, where each takes milliseconds
 

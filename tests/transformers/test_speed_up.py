@@ -5,8 +5,8 @@ import pytest
 
 import riskfront as rf
 from riskfront.transformers import AdaptiveClassifier, PruningTrace
-from riskfront.transformers._gain import Gain, measure_gain
 from riskfront.transformers._pruning.network import Network
+from riskfront.transformers._speed_up import Gain, measure_gain
 from tests.support import tiny_transformers as tiny
 
 
