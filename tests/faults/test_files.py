@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import struct
 import sys
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +19,19 @@ import pytest
 
 import riskfront as rf
 from riskfront._support import files
+from riskfront._support.checked_json import seal
 from tests.support.processes import finished, output, started, wait_until
 
 DEEP, LONG = "[" * 200_000, "9" * 5000
 
 
 @pytest.mark.parametrize("text", [DEEP, '{"a":' * 100_000, LONG, f'{{"schema_version": {LONG}}}', "\x00", '{"a": 1'])
-@pytest.mark.parametrize("command", ["inspect", "verify", "report", "check"])
+@pytest.mark.parametrize("command", ["inspect", "verify", "report", "check", "monitor"])
 def test_json_that_is_too_much(text: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from riskfront._cli import main
 
     (tmp_path / "c.json").write_text(text)
-    given = [command, str(tmp_path / "c.json"), *(["t.csv"] if command in ("verify", "check") else [])]
+    given = [command, str(tmp_path / "c.json"), *(["t.csv"] if command in ("verify", "check", "monitor") else [])]
     with pytest.raises(SystemExit) as done:
         main(given)
     assert done.value.code == 2
@@ -63,6 +66,40 @@ def test_policies_that_make_no_sense(change: dict[str, Any]) -> None:
     data = _policy().to_dict()
     with pytest.raises(rf.InvalidInputError, match="of a policy must be"):
         rf.Policy.from_dict({**data, **change})
+
+
+FORGED: list[Callable[[dict[str, Any]], Any]] = [
+    lambda about: about["groups"]["g"].update(codes=base64.b64encode(zlib.compress(bytes(1 << 27))).decode()),
+    lambda about: about["groups"]["g"].update(codes="AAAA"),
+    lambda about: about["groups"]["g"].update(levels=["a"]),
+    lambda about: about.pop("configs"),
+    lambda about: about["configs"].update(k=[1, 2]),
+    lambda about: about["bounds"].update(cost=[1]),
+    lambda about: DEEP,
+    lambda about: "[]",
+]
+
+
+@pytest.mark.parametrize("forge", FORGED)
+def test_a_table_that_somebody_forged(forge: Callable[[dict[str, Any]], Any], tmp_path: Path) -> None:
+    """With a digest of its own, which is no signature: a sentence, without unpacking what is too much."""
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "t.parquet"
+    error = np.zeros((5, 300), dtype=bool)
+    rf.LossTable([{"k": i} for i in range(5)], {"error": error, "cost": error}, groups={"g": np.arange(300) % 3}).save(
+        path
+    )
+    content = pq.read_table(path)
+    (key,) = [name for name in content.schema.metadata if name.startswith(b"riskfront")]
+    about = json.loads(content.schema.metadata[key])
+    forged = forge(about)
+    text = forged if isinstance(forged, str) else json.dumps(about)
+    pq.write_table(content.replace_schema_metadata({key: text}), path)
+    seal(path)
+    for door in (rf.LossTable.load, lambda path: rf.calibrate(path, rf.Problem("error <= 0.1", minimize="cost"))):
+        with pytest.raises(rf.InvalidInputError, match=r"the table '.*' (must be as it was saved|is incomplete)"):
+            door(path)
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
@@ -242,3 +279,16 @@ def test_tables_of_a_file_that_changes_are_checked_again(tmp_path: Path) -> None
     (tmp_path / "t.parquet").write_bytes(data)
     with pytest.raises(rf.StoreError, match="changed or damaged"):
         rf.LossTable.load(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("text", [DEEP, LONG, '{"a":' * 100_000])
+def test_outcomes_that_are_too_much(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from riskfront._cli import main
+
+    table = rf.LossTable([{"k": 0}], {"error": [[0] * 300], "cost": [[1] * 300]})
+    rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost")).save(tmp_path / "c.json")
+    (tmp_path / "outcomes.jsonl").write_text(f'{{"error": 0}}\n{text}\n')
+    with pytest.raises(SystemExit) as done:
+        main(["monitor", str(tmp_path / "c.json"), str(tmp_path / "outcomes.jsonl")])
+    assert done.value.code == 2
+    assert "line 2 of the new ones" in " ".join(capsys.readouterr().err.split())

@@ -246,7 +246,7 @@ def _option(text: str) -> tuple[str, Any]:
         raise InvalidInputError(f"--search-option must read like 'sampler=tpe'; got {text!r}.")
     try:
         return name, json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, value
 
 

@@ -20,7 +20,7 @@ from riskfront._data.columns import Bounds
 from riskfront._data.groups import Groups
 from riskfront._data.intake import Intake
 from riskfront._support.arrays import Array
-from riskfront._support.checked_json import check_seal, seal
+from riskfront._support.checked_json import DamagedError, check_seal, parse_json, reading, seal
 from riskfront._support.files import written_whole
 from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError, StoreError
@@ -69,7 +69,11 @@ def read_parts(path: str | os.PathLike[str]) -> TableParts:
     if not is_saved_table(file):
         raise InvalidInputError(f"'{path}' must be a table saved by riskfront; it is another Parquet file.")
     check_seal(path, required=True)
-    described = json.loads(file.schema_arrow.metadata[_KEY])
+    with reading("table", path):  # a digest is no signature: whoever sealed it may have written anything
+        return _parts(file, parse_json(file.schema_arrow.metadata[_KEY]), path)
+
+
+def _parts(file: Any, described: dict[str, Any], path: str | os.PathLike[str]) -> TableParts:
     if described["version"] != _VERSION:
         raise InvalidInputError(
             f"this version reads saved tables of version {_VERSION}; '{path}' has {described['version']}. Save the table anew."
@@ -82,7 +86,8 @@ def read_parts(path: str | os.PathLike[str]) -> TableParts:
             losses[name] = _with_gaps(flat).reshape(len(configs), -1)
     except (OSError, pa.ArrowException) as error:
         raise StoreError(f"cannot read '{path}': the file is damaged or cut off ({error}).") from None
-    groups = {name: _unpacked(packed) for name, packed in described["groups"].items()}
+    n_examples = next(iter(losses.values())).shape[1]
+    groups = {name: _unpacked(packed, n_examples) for name, packed in described["groups"].items()}
     bounds = {name: (float(low), float(high)) for name, (low, high) in described["bounds"].items()}
     intake = None if described["intake"] is None else Intake(**described["intake"])
     return TableParts(configs, losses, groups, bounds, described["clusters"], intake)
@@ -135,6 +140,17 @@ def _packed(groups: Groups) -> dict[str, Any]:
     return {"levels": list(groups.levels), "codes": codes}
 
 
-def _unpacked(packed: Mapping[str, Any]) -> Groups:
-    codes = np.frombuffer(zlib.decompress(base64.b64decode(packed["codes"])), dtype="<i4")
-    return Groups(tuple(packed["levels"]), codes.astype(np.int64))
+def _unpacked(packed: Mapping[str, Any], n_examples: int) -> Groups:
+    size = 4 * n_examples
+    try:
+        unpacked = zlib.decompressobj().decompress(
+            base64.b64decode(packed["codes"]), size + 1
+        )  # and not what it unpacks to
+    except zlib.error:
+        unpacked = b""
+    if len(unpacked) != size:
+        raise DamagedError(f"a group must have {n_examples:,} values")
+    codes = np.frombuffer(unpacked, dtype="<i4").astype(np.int64)
+    if codes.min(initial=0) < 0 or codes.max(initial=-1) >= len(packed["levels"]):
+        raise DamagedError("every value of a group must be one of its levels")
+    return Groups(tuple(packed["levels"]), codes)

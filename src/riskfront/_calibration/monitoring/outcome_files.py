@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
 import os
 import re
 import sys
@@ -19,6 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pandas as pd
 
+from riskfront._support.checked_json import DamagedError, parse_json
 from riskfront._support.files import check_writable, sync_file, sync_folder
 from riskfront.errors import InvalidInputError, StoreError
 
@@ -242,8 +242,8 @@ def _from_json(text: str, header: tuple[str, ...]) -> tuple[dict[str, Any], tupl
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
-        except ValueError as error:
+            record = parse_json(line)
+        except DamagedError as error:
             raise InvalidInputError(
                 f"every line must be a JSON object; line {number} of the new ones is not: {error}."
             ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from riskfront._data.reading.batches import Source, WiderTypesError, whole
 from riskfront._data.table_file import open_parquet
 from riskfront._problems.terms import Term
 from riskfront._support.arrays import FloatArray, IntArray
-from riskfront._support.checked_json import check_seal
+from riskfront._support.checked_json import DamagedError, check_seal, parse_json, reading
 from riskfront._support.values import known
 from riskfront.errors import InvalidInputError
 
@@ -296,8 +295,9 @@ def saved_roles(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     if text is None:
         return None
     check_seal(path, required=True)
-    roles: dict[str, list[str]] = json.loads(text)
-    return roles
+    with reading("runs", path):
+        roles: dict[str, list[str]] = parse_json(text)
+        return roles
 
 
 def recorded_failures(source: Source) -> dict[str, tuple[float, float]]:
@@ -361,9 +361,14 @@ def with_saved_roles(schema: pa.Schema, layout: Layout) -> Layout:
     text = (schema.metadata or {}).get(KEY)
     if text is None:
         return layout
-    roles = json.loads(text)
+    try:
+        settings = tuple(parse_json(text)["settings"])
+    except (DamagedError, KeyError, TypeError):
+        raise InvalidInputError(
+            "what a file of runs says of its columns must be as it was saved; it was changed or damaged."
+        ) from None
     return replace(
         layout,
-        config_columns=layout.config_columns or tuple(roles["settings"]),
+        config_columns=layout.config_columns or settings,
         example_column=layout.example_column or "example",
     )

@@ -60,7 +60,7 @@ def _of_trace(row: Mapping[Any, Any]) -> dict[str, Any]:
     """State and duration, which are columns since 3.6 and stand only in the trace before."""
     try:
         info = json.loads(row["trace"])["info"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return {}
     named = {"state": "state", "execution_duration": "execution_duration_ms"}
     return {name: info[key] for name, key in named.items() if isinstance(info, dict) and key in info}
@@ -83,7 +83,7 @@ def _expectations(frame: pd.DataFrame) -> set[str]:
         try:
             assessments = json.loads(text)["info"]["assessments"]
             found |= {str(one["assessment_name"]) for one in assessments if "expectation" in one}
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             continue
     return found
 
