@@ -135,7 +135,7 @@ def test_what_counts_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     done.clear()
     assert LocalStorage(tmp_path).create("uses/0000.json", b"{}")
-    assert done == ["file", "link", "folder"]
+    assert done == ["file", "link", *["folder"] * 3], "that of the file, the storage, and where the storage is"
 
 
 def _write_zip(path: Path, members: list[tuple[str, bytes, int, int]]) -> None:

@@ -72,7 +72,10 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
     """The same for the names in a folder, where the system has a way to do it."""
     if os.name == "nt":
         return
-    handle = os.open(path, os.O_RDONLY)
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except PermissionError:  # a folder that one may enter, and not list
+        return
     try:
         os.fsync(handle)
     except OSError as error:

@@ -180,7 +180,10 @@ class LocalStorage:
                     os.fsync(file.fileno())
             put(temporary, target)
             if durable:
-                sync_folder(target.parent)
+                for folder in (target.parent, *target.parent.parents):  # any of them may be as new as the file
+                    sync_folder(folder)
+                    if folder == self.root.parent:
+                        break
         except FileExistsError:
             raise
         except OSError as error:
