@@ -9,7 +9,6 @@ import numpy as np
 from scipy import stats
 
 from riskfront._data.identity import fingerprints
-from riskfront._running.evaluation import example_parts
 from riskfront._running.tuning import recorded_uses as looks
 from riskfront.estimators import _risk_controlled as calibrated
 from riskfront.estimators._calibration_examples import Examples
@@ -49,7 +48,7 @@ def other_types_are_other_examples() -> None:
 
 def other_orders_are_other_examples() -> None:
     """Examples are known in one order and precision alone, and by those who test them later by their losses alone."""
-    everywhere(example_parts.digest_in_any_order, lambda examples: None)
+    method(fingerprints.ExampleFingerprints, "order_free", lambda real: None)
 
 
 def begins_where_labels_look_best() -> None:

@@ -124,18 +124,30 @@ def test_failures_that_are_missing_certify_nothing():
     assert false <= 12  # 6 are allowed on average; more than 12 have a chance below .01
 
 
+def test_no_filter_by_failures_though_they_are_the_same_with_every_setting():
+    """A provider refuses some prompts whatever the setting: it looks like a column of the examples."""
+    data = frame()
+    with pytest.raises(rf.InvalidInputError, match="'failed' is an outcome"):
+        from_long(
+            data.assign(failed=pd.factorize(data["id"])[0] % 5 == 0),
+            PROBLEM,
+            Layout(("model", "effort"), "id"),
+            where="failed == 0",
+        )
+
+
 def test_no_filter_by_what_was_computed_from_outcomes():
     """How many settings were right on an example, or how often a setting was: the examples or settings that such a filter
     leaves were chosen by what is tested."""
     data = frame()
     layout = Layout(("model", "effort"), "id")
-    failed = data.groupby("id")["error"].transform("sum")
-    with pytest.raises(rf.InvalidInputError, match="'failed' is an outcome, or computed from one"):
-        rf.read_table(data.assign(failed=failed), PROBLEM, layout=layout, where="failed <= 3")
+    wrong = data.groupby("id")["error"].transform("sum")
+    with pytest.raises(rf.InvalidInputError, match="'wrong' is an outcome, or computed from one"):
+        rf.read_table(data.assign(wrong=wrong), PROBLEM, layout=layout, where="wrong <= 3")
     drawn = np.random.default_rng(3).random((50, 12)) < 0.3
-    cells = pd.DataFrame(drawn, columns=[f"s{i}" for i in range(12)]).assign(failed=drawn.sum(axis=1))
+    cells = pd.DataFrame(drawn, columns=[f"s{i}" for i in range(12)]).assign(wrong=drawn.sum(axis=1))
     about = pd.DataFrame({"name": [f"s{i}" for i in range(12)], "cost": range(12), "mean": drawn.mean(axis=0)})
-    for text in ("failed <= 3", "mean <= 0.3"):
+    for text in ("wrong <= 3", "mean <= 0.3"):
         with pytest.raises(rf.InvalidInputError, match="computed from one"):
             from_wide(cells, WIDE, settings=about, where=text)
     assert from_wide(cells, WIDE, settings=about, where="cost <= 5")[0].n_configs == 6

@@ -43,11 +43,13 @@ class Kept:
         positions: where they are, ascending.
         copies: how many copies of each were left out.
         notes: sentences on what a guarantee on them speaks of.
+        in_any_order: a digest by which they are known again; None where they cannot be.
     """
 
     positions: IntArray
     copies: IntArray
     notes: tuple[str, ...] = ()
+    in_any_order: str | None = None
 
     @classmethod
     def all(cls, n: int, *notes: str) -> Kept:
@@ -76,7 +78,12 @@ class ExampleFingerprints:
         if not found or any(columns is None for columns in found):
             return None
         columns = [column for some in found for column in some or ()]
-        return cls(numbers_of(columns), columns) if columns else None
+        return cls.of_columns(columns) if columns else None
+
+    @classmethod
+    def of_columns(cls, columns: Sequence[Array]) -> ExampleFingerprints:
+        """Of n examples, given by their columns (n,)."""
+        return cls(numbers_of(columns), columns)
 
     def __len__(self) -> int:
         return len(self.numbers)

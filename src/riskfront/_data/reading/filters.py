@@ -34,6 +34,9 @@ _SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
+_FAILED = (
+    "failed"  # that a call gave no answer: some fail with every setting, so that it looks like a column of the examples
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class Filter:
 
     def must_not_be_among(self, outcomes: Collection[str]) -> None:
         """A condition on an outcome is refused: it would choose by what is tested."""
-        if self.column in outcomes:
+        if self.column in outcomes or self.column == _FAILED:
             raise refused(self.column)
 
     def __str__(self) -> str:

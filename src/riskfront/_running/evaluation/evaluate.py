@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from riskfront._data.configs import as_settings
-from riskfront._data.identity.fingerprints import Repeats, digest_in_any_order
+from riskfront._data.identity.fingerprints import Repeats
 from riskfront._data.stores.loss_store import write_notes
 from riskfront._data.stores.task import Task
 from riskfront._data.table import LossTable
@@ -116,7 +116,7 @@ def evaluate(
     if failures:
         warn_of(failures, len(settings))
     table = rows.table(settings, bounds=bounds)
-    table.notes, table.examples_digest = kept.notes, digest_in_any_order(examples)
+    table.notes, table.examples_digest = kept.notes, kept.in_any_order
     return table
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from riskfront._data.groups import Groups, all_groups
-from riskfront._data.identity.fingerprints import ExampleFingerprints, Kept, Repeats, check_repeats
+from riskfront._data.identity.fingerprints import ExampleFingerprints, Kept, Repeats, are_positions, check_repeats
 from riskfront._support.arrays import IntArray
 from riskfront.errors import InvalidInputError
 
@@ -70,8 +71,12 @@ def examples_that_count(examples: Any, groups: Any, repeats: Repeats) -> tuple[A
     """The examples and their groups without copies, or an error, as ``repeats`` says; and what was kept."""
     check_repeats(repeats)
     coded = all_groups(groups, len(examples))
-    found = ExampleFingerprints.of(examples, *(group.codes for group in coded.values()))
+    own = ExampleFingerprints.of(examples)  # once: some examples are slow to read
+    found = None if own is None else ExampleFingerprints.of_columns([*own.columns, *(g.codes for g in coded.values())])
     kept = Kept.all(len(examples)) if found is None else found.kept(repeats)
+    if own is not None and not are_positions(examples):
+        counted = ExampleFingerprints.of_columns([column[kept.positions] for column in own.columns])
+        kept = replace(kept, in_any_order=counted.order_free)
     if len(kept.positions) == len(examples):
         return examples, groups, kept
     return take(examples, kept.positions), take_groups(groups, len(examples), kept.positions), kept
