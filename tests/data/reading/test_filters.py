@@ -128,10 +128,10 @@ def test_no_filter_by_failures_though_they_are_the_same_with_every_setting():
     """A provider refuses some prompts whatever the setting: it looks like a column of the examples."""
     data = frame()
     with pytest.raises(rf.InvalidInputError, match="'failed' is an outcome"):
-        from_long(
+        rf.read_table(
             data.assign(failed=pd.factorize(data["id"])[0] % 5 == 0),
             PROBLEM,
-            Layout(("model", "effort"), "id"),
+            layout=Layout(("model", "effort"), "id"),
             where="failed == 0",
         )
 
