@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from riskfront._calibration.sequential import path_test, taken_in
+from riskfront._calibration.certificates.known_examples import example_fingerprints
+from riskfront._calibration.sequential import certificates, path_test, taken_in
 from riskfront._calibration.sequential.ask_tell import Sequential
 from riskfront._calibration.sequential.inspect_stopping import InspectStopping
 from riskfront._calibration.sequential.path_test import PathTest
@@ -135,6 +136,15 @@ def names_not_needed() -> None:
     everywhere(taken_in._refuse_without_names, lambda table: None)
 
 
+def planning_examples_forgotten() -> None:
+    """A certificate knows the examples that it was tested on alone."""
+
+    def broken(problem: Any, configs: Any, chosen: Any, opt: Any, levels: Any) -> Any:
+        return example_fingerprints(problem, configs, chosen[0].table) if chosen else {}
+
+    everywhere(certificates._fingerprints, broken)
+
+
 def inspected_again() -> None:
     """A second run with the same object begins anew."""
 
@@ -175,5 +185,10 @@ MUTANTS = [
         order_drawn_at_each_telling,
     ),
     Mutant("sequential: names not needed", "sequential: parts told again without names", names_not_needed),
+    Mutant(
+        "sequential: planning examples forgotten",
+        "sequential: checked on planning examples",
+        planning_examples_forgotten,
+    ),
     Mutant("sequential: Inspect, begun again", "sequential: Inspect, run until it passes", inspected_again),
 ]

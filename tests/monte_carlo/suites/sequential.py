@@ -147,6 +147,23 @@ def told_again_until_it_passes(number: int) -> bool:
     return False
 
 
+def checked_on_planning_examples(number: int) -> bool:
+    """What was certified is compared with the examples that planned it, as if they were new. A miss is that this is done."""
+    rng = np.random.default_rng([103, number])
+    losses = {"error": rng.random((M, N)) < 0.05, "cost": 1 / (1 + np.arange(M))[:, None] + 0.1 * rng.random((M, N))}
+    table = rf.LossTable(CONFIGS, losses)
+    run = rf.Sequential(CONFIGS, PROBLEM, examples=2 * N, planning=100)
+    run.tell_table(table.subset(range(100)), ids=range(100))
+    run.tell_table(table, ids=range(N))
+    found = run.certificate()
+    if not found:
+        return False
+    try:
+        return rf.check(found, table.subset(range(100))).says == "holds"
+    except rf.errors.InvalidInputError:
+        return False
+
+
 def told_in_parts_without_names(number: int) -> bool:
     """Parts of a table are told after the whole of it, without names; a refusal ends the run."""
     lost = errors("binary", np.random.default_rng([101, number]), n=120)
@@ -269,6 +286,7 @@ SUITES = [
     Suite("sequential: run after run on the same examples", one_by_one(run_after_run), 300, DELTA),
     Suite("sequential: told again until it passes", one_by_one(told_again_until_it_passes), 400, DELTA),
     Suite("sequential: parts told again without names", one_by_one(told_in_parts_without_names), 300, DELTA),
+    Suite("sequential: checked on planning examples", one_by_one(checked_on_planning_examples), 100, DELTA),
     Suite("tune, adaptive: all break the limit", one_by_one(adaptive_tune), 500, DELTA),
     Suite("tune, adaptive: safe ones first", one_by_one(some_are_safe), 300, DELTA),
     Suite("tune, adaptive: given up one after the other", one_by_one(given_up), 300, DELTA),

@@ -17,7 +17,7 @@ from riskfront._data.identity.shared import fingerprint_sample, sample_with_coun
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 
-_SETTINGS = 8  # chosen settings that are looked at: a policy uses one of the first
+CHOSEN_KNOWN = 8  # chosen settings that are looked at: a policy uses one of the first
 _DIGITS = (5, 4, 3, 2)  # significant digits by which examples are known whose costs were rounded
 
 
@@ -37,7 +37,7 @@ def example_fingerprints(problem: Problem, configs: Sequence[Mapping[str, Any]],
     if not configs:
         return {}
     columns = {str(name): table.configs[name].to_numpy() for name in table.config_names}
-    wanted = configs[:_SETTINGS]
+    wanted = configs[:CHOSEN_KNOWN]
     rows = [int(np.argmax(np.all([columns[name] == config[name] for name in config], axis=0))) for config in wanted]
     return fingerprints_of(table, problem, configs, rows)
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from riskfront._calibration.calibrate import path_frame, setting_columns
 from riskfront._calibration.certificates.certificate import Certificate, chosen_configs
-from riskfront._calibration.certificates.known_examples import example_fingerprints
+from riskfront._calibration.certificates.known_examples import CHOSEN_KNOWN, example_fingerprints
 from riskfront._calibration.decision import Decision
 from riskfront._calibration.measured import covered_groups, measured_values
 from riskfront._calibration.sequential.course import Testing
@@ -20,6 +20,7 @@ from riskfront._data.intake import Intake
 from riskfront._data.problem_fit import account
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
+from riskfront._problems.spaces.space import Config
 from riskfront._support.array_digest import fingerprint
 from riskfront._support.arrays import FloatArray, IntArray
 from riskfront._support.version import __version__
@@ -99,8 +100,25 @@ def sequential_certificate(
         },
         evaluations=dict(evaluations),
         intake=_account(problem, planned, seen, test, needed, int(evaluations["made"])),
-        example_fingerprints=example_fingerprints(problem, configs, seen[chosen[0]].table) if chosen else {},
+        example_fingerprints=_fingerprints(problem, configs, [seen[place] for place in chosen], opt, levels),
     )
+
+
+def _fingerprints(
+    problem: Problem, configs: Sequence[Config], chosen: Sequence[_Seen], opt: Outcomes, levels: Mapping[int, int]
+) -> dict[str, Any]:
+    """Of each chosen setting, the examples that it was planned and tested on."""
+    found: dict[str, Any] = {}
+    for config, one in list(zip(configs, chosen, strict=True))[:CHOSEN_KNOWN]:
+        planned, at = opt.table([one.test.row], slice(0, levels[one.test.row])), np.array([0])
+        both: Any = np.ma  # whose functions carry no types
+        losses = {
+            name: both.concatenate([table.outcomes(name, at) for table in (planned, one.table)], axis=1)
+            for name in planned.loss_names
+        }
+        own = example_fingerprints(problem, [config], LossTable([config], losses, bounds=planned.declared_bounds))
+        found = {**own, "settings": {**found.get("settings", {}), **own["settings"]}}
+    return found
 
 
 class _Seen:
