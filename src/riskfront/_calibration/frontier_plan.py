@@ -3,7 +3,8 @@
 Three layers of sequences run through the values of a limit: one through all values, a few through neighbouring values, and one
 through each value by itself. A sequence through several values takes their pairs by the slack that planning predicts, so that
 all values advance together; it has a large share of delta and ends for all of them at the first failure of one. The sequences
-of single values have small shares and go on by themselves. ``benchmarks/results/decide.md`` compares this with other designs.
+of single values have small shares and go on by themselves. Exact tests pool what waits at one setting.
+``benchmarks/results/decide.md`` compares this with other designs.
 """
 
 from __future__ import annotations
