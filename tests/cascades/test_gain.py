@@ -10,6 +10,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import riskfront as rf
 from riskfront._cascades import features, gain, words
+from riskfront._cascades.confidence import same_for_all
 from riskfront._cascades.replay import replay
 from riskfront._data.logs.runs import Runs
 from tests.support.command_line import riskfront
@@ -148,6 +149,13 @@ def test_what_may_be_known_is_used_and_the_rest_is_named():
     said = " ".join(words.what_decides(cascade))
     assert "learnt from prompt, topic, vector, logprob and output_tokens" in said
     assert "target (its name is that of a gold label" in said
+
+
+def test_what_is_logged_of_one_model_alone_is_not_known_of_the_prompt():
+    values = np.array([[1.0, 2.0, 3.0], [np.nan, np.nan, np.nan]])
+    assert not same_for_all(values)
+    values[1, :2] = values[0, :2]
+    assert same_for_all(values)
 
 
 def test_gain_is_compared_with_the_trivial_rules_and_beats_them():

@@ -162,6 +162,8 @@ def test_empty_answers_agree_as_in_logs():
     empty, yes = ({"choices": [{"message": {"content": text}}]} for text in ("", "yes"))
     assert measured([yes, empty, yes])["agreement"] == pytest.approx(2 / 3)
     assert measured([empty, empty])["agreement"] == 1
+    assert measured([{"choices": [{"message": {"content": None}}]}]) == {"response_chars": 0}
+    assert measured([{"choices": [{"message": {"content": None, "tool_calls": [{"id": "f"}]}}]}]) == {}
 
 
 def test_failed_samples_agree_with_none():

@@ -41,8 +41,11 @@ def known_of_prompts(runs: Runs, confidence: str | LearntConfidence) -> Runs:
 
 
 def same_for_all(values: FloatArray) -> bool:
-    """Whether a column, (runs, examples), says the same of an example wherever it says anything."""
-    return bool((np.isnan(values) | (values == _first_known(values))).all())
+    """Whether a column, (runs, examples), says the same of an example whichever model it stands beside; what is logged of the
+    answers of one model alone is not known of the prompt."""
+    known = (~np.isnan(values)).sum(axis=0)
+    shared = 2 * (known > 1).sum() >= (known > 0).sum() > 0
+    return bool(shared and (np.isnan(values) | (values == _first_known(values))).all())
 
 
 def _first_known(values: FloatArray) -> FloatArray:

@@ -9,6 +9,8 @@ import pytest
 import riskfront as rf
 from riskfront._cascades.policy import ModelsFailedError
 from riskfront._cascades.serving.application import chunks
+from riskfront._cascades.serving.calls import prepared
+from riskfront._cascades.serving.configuration import ModelEntry
 from riskfront._cascades.serving.service import OverloadedError, Service
 
 REQUEST = {"messages": [{"role": "user", "content": "Hello?"}]}
@@ -63,6 +65,18 @@ def test_retries_and_timeouts(make):
     assert calls == ["openai/small"] * 2 + ["openai/large"] * 2
     assert served.completion["choices"][0]["message"]["content"] == "late"
     assert served.completion["riskfront"]["failed"] == ["small"]
+
+
+def test_a_template_is_put_around_the_texts_of_a_message():
+    entry = ModelEntry("a/b", template="Question: {prompt}")
+    image = {"type": "image_url", "image_url": {"url": "x"}}
+    texts = [{"type": "text", "text": "Why?"}]
+    for content, asked in (
+        ("Why?", "Question: Why?"),
+        (texts, "Question: Why?"),
+        ([*texts, image], [{"type": "text", "text": "Question: Why?"}, image]),
+    ):
+        assert prepared([{"role": "user", "content": content}], entry) == [{"role": "user", "content": asked}]
 
 
 def test_log_probabilities_that_the_configuration_asks_for_too(make):

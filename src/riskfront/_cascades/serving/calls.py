@@ -10,6 +10,7 @@ from typing import Any
 
 from riskfront._cascades.policy import Policy
 from riskfront._cascades.serving.configuration import Configuration, ModelEntry
+from riskfront._data.logs.responses import prompt_text
 from riskfront.errors import MissingExtraError, RiskfrontError
 
 _PAUSE = 0.1  # seconds before the first retry; doubles
@@ -123,8 +124,11 @@ def callers(policy: Policy, configuration: Configuration, parameters: Mapping[st
 def prepared(messages: Messages, entry: ModelEntry) -> list[dict[str, Any]]:
     """Messages as a model gets them: its template around the last one, its system message before all."""
     found = [dict(message) for message in messages]
-    if entry.template is not None and found and isinstance(found[-1].get("content"), str):
-        found[-1]["content"] = entry.template.replace("{prompt}", found[-1]["content"])
+    content = found[-1].get("content") if found else None
+    if entry.template is not None and isinstance(content, str | list):
+        text = entry.template.replace("{prompt}", prompt_text([found[-1]]) or "")
+        others = [part for part in content if "text" not in part] if isinstance(content, list) else []
+        found[-1]["content"] = [{"type": "text", "text": text}, *others] if others else text
     return found if entry.system is None else [{"role": "system", "content": entry.system}, *found]
 
 

@@ -30,6 +30,7 @@ _OWN = {
     "model": "it has an entry of its own, beside parameters",
     "api_base": "it has an entry of its own, beside parameters",
     "timeout": "it has an entry of its own, beside parameters",
+    "fallbacks": "another model would answer than the one that was certified; the policy itself goes on where a call fails",
     "max_retries": "it is called 'retries' and stands beside parameters",
     "messages": "they are those of the request; a system message or a template have entries of their own",
 }

@@ -113,12 +113,14 @@ def measured(completions: Sequence[Mapping[str, Any] | None]) -> dict[str, float
 
 
 def answer_text(completion: Mapping[str, Any]) -> str | None:
-    """The text of the first choice of a chat completion."""
+    """The text of the first choice of a chat completion: empty where a provider leaves it out, none where tools are called."""
     try:
-        content = completion["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError):
+        message = completion["choices"][0]["message"]
+        content = message["content"]
+        called = message.get("tool_calls") or message.get("function_call")
+    except (KeyError, IndexError, TypeError, AttributeError):
         return None
-    return content if isinstance(content, str) else None
+    return None if called else "" if content is None else content if isinstance(content, str) else None
 
 
 def _of_one(completion: Mapping[str, Any] | None) -> dict[str, float | None]:

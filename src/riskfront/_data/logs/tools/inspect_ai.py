@@ -139,10 +139,15 @@ def _measures(sample: Mapping[str, Any], model: str, where: str) -> dict[str, fl
 
 
 def _completion(sample: Mapping[str, Any]) -> str | None:
-    """The whole text of the answer, which summaries leave out."""
+    """The whole text of the answer, which summaries leave out; none where the model called a tool instead."""
     output = sample.get("output")
-    text = output.get("completion") if isinstance(output, Mapping) else None
-    return text if isinstance(text, str) else None
+    if not isinstance(output, Mapping) or not isinstance(output.get("completion"), str):
+        return None
+    try:
+        called = output["choices"][0]["message"].get("tool_calls")
+    except (KeyError, IndexError, TypeError, AttributeError):
+        called = None
+    return None if called else str(output["completion"])
 
 
 def _logprob(sample: Mapping[str, Any]) -> float | None:

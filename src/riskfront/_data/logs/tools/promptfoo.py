@@ -63,7 +63,10 @@ def records(path: Path) -> Iterator[Record]:
             repeat=asked[key],
             answer=_output(row.get("response")),
             about=about_prompt(_variables(row, place)),
-            text=None if transformed(row, place) else _output(row.get("response")),
+            # of a repeat that came from the cache nothing is known
+            text=None
+            if transformed(row, place) or (asked[key] > 1 and _is_cached(row))
+            else _output(row.get("response")),
             where=place,
             failed=_has_failed(row),
             also={"pass": as_score(row.get("success"), "pass", place)},
@@ -98,6 +101,11 @@ def _test(row: Mapping[str, Any], place: str) -> str:
     if not held["vars"] and not held["assert"]:
         return str(field(row, "testIdx", place, TOOL))
     return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _is_cached(row: Mapping[str, Any]) -> bool:
+    response = row.get("response")
+    return isinstance(response, Mapping) and response.get("cached") is True
 
 
 def _transformed(providers: Any) -> Callable[[Mapping[str, Any], str], bool]:
