@@ -60,8 +60,15 @@ def scores_of_failed_calls_count() -> None:
 
 
 def second_tries_count() -> None:
-    """A later log may hold those examples alone that had failed in the earlier one."""
-    everywhere(gather._refuse_second_tries, lambda records, used: None)
+    """Of several logs of one run, the latest answer to each example counts."""
+
+    def broken(records: Any, skip_broken: bool, left_out: Any) -> Any:
+        newest: dict[Any, Any] = {}
+        for record in sorted(records, key=lambda record: record.when):
+            newest[str(record.setting), record.example, record.repeat] = record
+        return list(newest.values())
+
+    everywhere(gather._latest, broken)
 
 
 def scores_of_failures_unseen() -> None:

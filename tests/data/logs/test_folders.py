@@ -234,8 +234,11 @@ def test_a_later_log_of_some_examples_alone_is_a_second_try(tmp_path):
         log = inspect_log("m", scores)
         log["eval"]["created"] = f"{day}T00:00:00+00:00"
         (tmp_path / f"{day}.json").write_text(json.dumps(log))
-    with pytest.raises(rf.InvalidInputError, match=r"2026-01-01.json': a later log .* replaces 2 of 3 answers"):
+    with pytest.raises(rf.InvalidInputError, match=r"2026-01-02.json': a later log .* it has 2 of the 3 of"):
         rf.read_runs(tmp_path, latest=True)
+    runs = rf.read_runs(tmp_path, latest=True, skip_broken=True)
+    assert runs.value("score").tolist() == [[0, 0, 1]]  # the first tries
+    assert runs.intake.left_out == {"asked again, in a later log of some examples alone": 2}
 
 
 def test_without_a_date_the_file_tells_which_log_is_the_latest(tmp_path):

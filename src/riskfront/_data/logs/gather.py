@@ -27,6 +27,7 @@ def gather(
     where: Sequence[Filter] = (),
     worst: float | None = None,
     latest: bool = False,
+    skip_broken: bool = False,
 ) -> Runs:
     """Runs of all records.
 
@@ -37,7 +38,8 @@ def gather(
         variant: the filter to take where a tool looked at answers in several ways.
         where: which runs and examples count.
         worst: what a failed call scores; 0 without it, if all scores lie in [0, 1].
-        latest: of several logs of one run, take the latest answers to each example.
+        latest: of several logs of one run, take the latest.
+        skip_broken: leave out a later log of some examples alone.
     """
     left_out: Counter[str] = Counter()
     kept = _one_variant(_where(_answers(records, left_out), where, left_out), variant, left_out)
@@ -45,7 +47,7 @@ def gather(
     if not kept:
         raise InvalidInputError("logs must hold at least one answer; none was found.")
     kept = _told_apart(kept)
-    kept = _latest(kept, left_out) if latest else kept
+    kept = _latest(kept, skip_broken, left_out) if latest else kept
     metric_of = _metrics(kept, score)
     settings, codes = _settings(kept)
     examples, of_example = _examples(kept)
@@ -148,32 +150,41 @@ def _told_apart(records: list[Record]) -> list[Record]:
     ]
 
 
-def _latest(records: list[Record], left_out: Counter[str]) -> list[Record]:
-    newest: dict[Any, tuple[str, str]] = {}
-    keys = [(tuple(record.setting.items()), record.task, record.example) for record in records]
-    for key, record in zip(keys, records, strict=True):
-        newest[key] = max(newest.get(key, ("", "")), (record.when, record.log))
-    used = [newest[key] == (r.when, r.log) for key, r in zip(keys, records, strict=True)]
-    _refuse_second_tries(records, used)
-    kept = [record for record, use in zip(records, used, strict=True) if use]
-    if len(kept) < len(records):
-        left_out["answered again in a later log"] += len(records) - len(kept)
-    return kept
+def _latest(records: list[Record], skip_broken: bool, left_out: Counter[str]) -> list[Record]:
+    """The records of the latest of several logs of one run, where it holds all examples of those before it."""
+    logs: dict[Any, dict[str, tuple[str, set[str]]]] = defaultdict(dict)
+    runs = [(tuple(record.setting.items()), record.task) for record in records]
+    for run, record in zip(runs, records, strict=True):
+        when, examples = logs[run].get(record.log, ("", set()))
+        logs[run][record.log] = (max(when, record.when), examples | {record.example})
+    replaced, again = set[tuple[Any, str]](), set[tuple[Any, str]]()
+    for run, found in logs.items():
+        kept: list[str] = []
+        for log in sorted(found, key=lambda log: (found[log][0], log)):
+            before = [other for other in kept if found[other][1] & found[log][1]]
+            lacks = next((other for other in before if not found[other][1] <= found[log][1]), None)
+            if lacks is not None and not skip_broken:
+                _refuse_second_tries(log, lacks, len(found[log][1] & found[lacks][1]), len(found[lacks][1]))
+            if lacks is not None:
+                again.add((run, log))
+                continue
+            replaced |= {(run, other) for other in before}
+            kept = [*(other for other in kept if other not in before), log]
+    places = [(run, record.log) for run, record in zip(runs, records, strict=True)]
+    why = Counter({"answered again in a later log": sum(place in replaced for place in places)})
+    why["asked again, in a later log of some examples alone"] = sum(place in again for place in places)
+    left_out.update(+why)
+    return [r for r, place in zip(records, places, strict=True) if place not in replaced and place not in again]
 
 
-def _refuse_second_tries(records: list[Record], used: list[bool]) -> None:
-    """A log of which a later one replaces some answers and not others: whoever asks again what went wrong, and nothing else,
-    gives these examples a second try that they would not have at work."""
-    times: dict[tuple[Any, ...], Counter[bool]] = defaultdict(Counter)
-    for record, use in zip(records, used, strict=True):
-        times[tuple(record.setting.items()), record.task, record.log][use] += 1
-    for (_, _, log), found in times.items():
-        if len(found) > 1:
-            raise InvalidInputError(
-                f"'{log}': a later log of a run must hold all that the earlier one holds; here it replaces {found[False]:,} of "
-                f"{found.total():,} answers. Were those asked again that had failed? That is a second try for them alone. "
-                "Remove one of the two logs, or run all examples again."
-            )
+def _refuse_second_tries(later: str, earlier: str, common: int, examples: int) -> None:
+    """Whoever asks again what went wrong, and nothing else, gives these examples a second try that they would not have at
+    work."""
+    raise InvalidInputError(
+        f"'{later}': a later log of a run must hold all examples that the earlier one holds; it has {common:,} "
+        f"of the {examples:,} of '{earlier}'. Were those asked again that had failed? That is a second try for them alone. Run all examples again, "
+        "or leave the later log out: skip_broken=True, --skip-broken."
+    )
 
 
 def _lengths(records: list[Record]) -> dict[str, Any]:

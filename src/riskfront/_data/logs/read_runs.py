@@ -73,7 +73,8 @@ def read_runs(
         skip_broken: leave out files that cannot be read, and logs of evaluations that did not end, each with a warning that
             names it. Without it the first one is an error, and of an evaluation that did not end everything that it lacks
             counts as the worst.
-        latest: where logs hold answers of one run to one example several times, take those of the latest log.
+        latest: of several logs of one run, take the latest, which must hold all examples of those before it; one that does not
+            is an error, or left out with ``skip_broken``.
 
     A failed call scores the worst, what nobody scored is missing (nan) and counts as the worst when it is calibrated; several
     answers of one run to one example become their mean. ``runs.intake`` is the account.
@@ -97,7 +98,7 @@ def read_runs(
     importer, found = _found(place, tool)
     with _no_garbage_collection():
         records, skipped = read_files(importer, sorted([*found, *cut_off(place, found)]), skip_broken)
-        runs = gather(records, score, filter, parse_filters(where), worst, latest)
+        runs = gather(records, score, filter, parse_filters(where), worst, latest, skip_broken)
     return replace(runs, left_out={**runs.left_out, **skipped})
 
 
