@@ -160,3 +160,17 @@ def test_examples_that_a_run_lacks_count_as_the_worst(confidence):
     for name in ("score", "cost", "calls"):
         assert np.isnan(table.losses(name)[np.ix_(started, absent)]).all()
         assert not np.isnan(table.losses(name)[np.ix_(started, ~absent)]).any()
+
+
+def test_what_is_paid_where_some_calls_failed_is_not_known():
+    """Of three calls one failed: at work there is one, after which a router goes on or not."""
+    failed = np.zeros((3, 400))
+    failed[0, :40] = 1 / 3
+    runs = simulated_runs(n=400, failed=failed, samples=np.full((3, 400), 3.0))
+    router = rf.Router(runs, confidence="length", thresholds=[50.0])
+    row = router.row_of({"models": "m0 > m2", "threshold 1": 50.0})
+    _, missing = router._outcomes.column("cost")
+    asked = router.runs.examples["length"].to_numpy() >= 50
+    np.testing.assert_array_equal(missing[np.array([row])][0], asked & (np.arange(400) < 40))
+    assert router._outcomes.column("score")[1] is None
+    assert "Calls that failed: m0 3.33 %." in router.table().notes[0]

@@ -77,6 +77,21 @@ def test_a_certificate_is_recomputed_from_the_runs(folder, tmp_path, options):
     assert riskfront("verify", tmp_path / "p" / "certificate.json", tmp_path / "other.parquet").returncode == 1
 
 
+def test_a_certificate_is_recomputed_from_a_folder_of_logs(tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "logs").mkdir()
+    for model, right in (("small", 0.8), ("large", 0.82)):
+        log = inspect_log(model, (rng.random(400) < right).astype(float).tolist())
+        for sample in log["samples"]:
+            sample |= {"input": f"Is it {sample['id']}?"}
+        (tmp_path / "logs" / f"{model}.json").write_text(json.dumps(log))
+    options = ["--router", "--prices", "small=1, large=10", "--reference", "large", "--limit", "score drop <= 0.2"]
+    done = riskfront("cascade", tmp_path / "logs", *options, "--minimize", "cost", "--out", tmp_path / "p")
+    assert done.returncode == 0, done.stderr
+    done = riskfront("verify", tmp_path / "p" / "certificate.json", tmp_path / "logs")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_nothing_certified_writes_no_policy(folder, tmp_path):
     done = riskfront(
         "cascade", folder / "runs.parquet", "--limit", "score >= 0.99", "--minimize", "cost", "--out", tmp_path / "p"

@@ -182,8 +182,8 @@ def _refuse_second_tries(later: str, earlier: str, common: int, examples: int) -
     work."""
     raise InvalidInputError(
         f"'{later}': a later log of a run must hold all examples that the earlier one holds; it has {common:,} "
-        f"of the {examples:,} of '{earlier}'. Were those asked again that had failed? That is a second try for them alone. Run all examples again, "
-        "or leave the later log out: skip_broken=True, --skip-broken."
+        f"of the {examples:,} of '{earlier}'. Were those asked again that had failed? That is a second try for them alone. "
+        "Run all examples again, or leave the later log out: skip_broken=True, --skip-broken."
     )
 
 
