@@ -341,3 +341,20 @@ class _Zero(RegressorMixin, BaseEstimator):
 
     def predict(self, X):
         return np.zeros(X.shape[0])
+
+
+def test_another_seed_asks_the_same_rows_again() -> None:
+    """A part trains or plans; which one must not let the others count as new."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(400, 3)), rng.integers(0, 2, (400, 3))
+    for seed in range(2):
+        safe = rf.RiskControlledClassifier(
+            LogisticRegression(), limits="error <= 70 %", train_fraction=0.5, random_state=seed
+        ).fit(X, y[:, 0])
+        assert len(safe.certificate_.earlier_looks) == seed
+    labels = OneVsRestClassifier(LogisticRegression()).fit(rng.normal(size=(400, 3)), rng.integers(0, 2, (400, 3)))
+    for seed in range(2):
+        given = rf.RiskControlledMultiLabel(labels, limits="recall >= 50 %", per_label=True, random_state=seed).fit(
+            X, y
+        )
+        assert len(given.certificate_.earlier_looks) == seed

@@ -51,6 +51,11 @@ def other_orders_are_other_examples() -> None:
     method(fingerprints.ExampleFingerprints, "order_free", lambda real: None)
 
 
+def parts_are_other_examples() -> None:
+    """What another seed leaves to calibrate on is taken for other examples."""
+    method(Examples, "describe", lambda real: lambda self, table: real(replace(self, part_of=None), table))
+
+
 def begins_where_labels_look_best() -> None:
     """The first threshold to be tested is the one with the smallest p-value, instead of one that a count finds."""
 
@@ -152,6 +157,7 @@ def looks_forgotten() -> None:
 
 
 MUTANTS = [
+    Mutant("classifier: parts are other examples", "classifier: seeds until one passes", parts_are_other_examples),
     Mutant(
         "classifier: calibration leaves no trace",
         "classifier: probabilities of the same rows",

@@ -33,6 +33,7 @@ class Examples:
     copies: IntArray | None = None  # (n,): how many copies of each were left out
     clusters: Groups | None = None  # rows of one cluster, a day say, are averaged to one
     amounts: FloatArray | None = None  # (n,): what is at stake
+    part_of: str | None = None  # the digest of all examples, where these are those that a split left to test
 
     @classmethod
     def of(
@@ -105,10 +106,16 @@ class Examples:
             table = table.by_cluster(CLUSTER)
         table.notes, table.shuffled_by = self.notes, DRAWN + self._digest[:16].hex()
         table.copies_left_out = 0 if self.copies is None else int(self.copies.sum())
+        # another seed leaves other examples of the same: that asks the same examples again
+        table.examples_digest = self.part_of or self._order_free
+        return table
+
+    @property
+    def _order_free(self) -> str | None:
+        """A digest of X and y in any order; None where they cannot be read or few of them differ."""
         labels = ExampleFingerprints.of(self.y)
         own = ExampleFingerprints.of(self.X, *([] if labels is None else labels.ranks))
-        table.examples_digest = None if own is None else own.order_free
-        return table
+        return None if own is None else own.order_free
 
     def take(self, positions: IntArray) -> Examples:
         # groups that only other examples have stay known: a limit in every group speaks of them too
@@ -117,7 +124,8 @@ class Examples:
         copies = None if self.copies is None else self.copies[positions]
         clusters = self.clusters and self.clusters.at(positions)
         amounts = None if self.amounts is None else self.amounts[positions]
-        return Examples(_safe_indexing(self.X, positions), y, groups, self.notes, copies, clusters, amounts)
+        X = _safe_indexing(self.X, positions)
+        return Examples(X, y, groups, self.notes, copies, clusters, amounts, self.part_of)
 
     @property
     def table_groups(self) -> dict[str, Groups]:
@@ -157,7 +165,8 @@ class Examples:
                 f"train_fraction must leave examples to train on and others to calibrate on; {fraction} of {len(self)} leaves "
                 f"{len(train)} and {len(rest)}. Give more examples."
             )
-        return self.take(np.sort(train)), self.take(np.sort(rest))
+        whole = self._order_free
+        return self.take(np.sort(train)), replace(self.take(np.sort(rest)), part_of=whole)
 
 
 def groups_by_name(groups: Any, n: int) -> dict[str, Groups]:
