@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from riskfront.transformers import HeadTraining, PruningTrace, _speed_up
+from riskfront.transformers import HeadTraining, PruningTrace, _certifying, _speed_up
 from riskfront.transformers._backbones.backbone import Backbone, load_classifier
 from riskfront.transformers._data.tokens import Tokens
 from riskfront.transformers._exits import Layout
@@ -28,6 +28,12 @@ def few_texts_on_the_clock() -> Iterator[None]:
         for name, texts in (("CLOCKED", 8), ("ALONE", 2), ("FEW_ALONE", 2), ("TEXTS", 50)):
             patch.setattr(_speed_up, name, texts)
         yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_asked_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a new process: tests share their texts, and every question of a process to the same texts counts."""
+    monkeypatch.setattr(_certifying, "ASKED_HERE", {})
 
 
 @pytest.fixture(scope="session")

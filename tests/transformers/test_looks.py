@@ -1,5 +1,6 @@
 """Texts that have answered a question are spent: a folder writes it down, and the confidence of the next answer says so."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -67,12 +68,20 @@ def test_a_model_that_was_trained_again_is_another_question(encoder_folder: Path
             assert found is not None
             assert len(found.earlier_looks) == known
     assert found.delta_of_all_looks == pytest.approx(0.15)
+    other = replace(plan, training=replace(training, seed=1))
+    elsewhere = accelerate(encoder_folder, frame, problem, tmp_path / "other", other, progress=False).certificate
+    assert elsewhere is not None
+    assert len(elsewhere.earlier_looks) == 3, "a process knows what it asked for other folders"
 
 
 def test_damage_to_what_is_known_of_texts_is_said(tmp_path: Path) -> None:
     use = UseOfTestSet("a", "a limit", 0.1)
     assert record_question(tmp_path, [b"0" * TEXT_BYTES, b"1" * TEXT_BYTES], use) == ()
     assert len(record_question(tmp_path, [b"1" * TEXT_BYTES, b"2" * TEXT_BYTES], use)) == 1
+    assert len(record_question(tmp_path / "other", [b"1" * TEXT_BYTES], use)) == 2, "the same process"
+    for kind in (3, 4):  # a frequent text comes in every sample
+        many = [bytes([kind, i]) * (TEXT_BYTES // 2) for i in range(30)]
+        assert record_question(tmp_path, [*many, b"9" * TEXT_BYTES], use) == ()
     first = min((tmp_path / "uses" / "texts").iterdir())
     first.write_bytes(first.read_bytes()[:-1] + b"x")
     with pytest.raises(StoreError, match="must say which texts were used"):

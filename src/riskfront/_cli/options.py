@@ -99,7 +99,10 @@ LearntFrom = Annotated[
 Again = Annotated[
     bool, typer.Option("--again", help="Fine-tune a model that is a classifier of these classes already.")
 ]
-Bf16 = Annotated[bool, typer.Option("--bf16", help="Fine-tune in bfloat16: faster on GPUs and on processors with AMX.")]
+Bf16 = Annotated[
+    bool,
+    typer.Option("--bf16", help="Fine-tune in bfloat16: faster on GPUs and on processors with AMX or AVX-512 BF16."),
+]
 MaxLength = Annotated[int, typer.Option(help="Tokens of a text that are read.")]
 
 

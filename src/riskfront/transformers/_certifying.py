@@ -60,6 +60,10 @@ FROM_THE_FULL_MODEL = OrderedKnob(safest={"tau_layer": "low"})
 TRACES = "traces"
 UNLABELLED = f"{TRACES}/unlabelled.safetensors"
 ASKED = "uses/texts"  # which texts questions were put to
+ASKED_HERE: dict[
+    str, tuple[frozenset[bytes], UseOfTestSet]
+] = {}  # by this process: question -> to which texts, and what
+SHARED, REMEMBERED = 0.05, 200
 CALIBRATION = (
     f"{TRACES}/calibration.safetensors"  # not needed to answer: whoever deploys the folder may leave traces out
 )
@@ -261,21 +265,30 @@ def looks_before(
 
 
 def record_question(folder: Path, contents: Sequence[bytes], use: UseOfTestSet) -> tuple[UseOfTestSet, ...]:
-    """Write a question to these texts down in the folder; returns the others that they have answered.
+    """Write a question to these texts down in the folder; returns the others that they have answered, by the folder or to this
+    process, whatever folder it wrote to.
 
-    Texts count that an earlier question had too, however few: another seed, or another number of rows of the same file, draws
-    many of the same texts.
+    Questions to other texts count where many are the same: another seed, or another number of rows of the same file, draws
+    these again.
     """
-    name = hashlib.sha256(b"".join(sorted(contents))).hexdigest()
+    texts, name = frozenset(contents), hashlib.sha256(b"".join(sorted(contents))).hexdigest()
     use = replace(use, question=hashlib.sha256(f"{use.question} {name}".encode()).hexdigest())
     storage, before = open_storage(folder), dict[str, UseOfTestSet]()
-    for group in _groups_of_texts(folder / ASKED, frozenset(contents), name):
+    for group in _groups_of_texts(folder / ASKED, texts, name):
         before |= {one.question: one for one in record_use(storage, {"texts": group}, use, "", [], again=True)}
+    here = list(ASKED_HERE)
+    for question in here[: here.index(use.question)] if use.question in here else here:
+        others, earlier = ASKED_HERE[question]
+        if _are_shared(texts, others):
+            before[question] = earlier
+    ASKED_HERE.setdefault(use.question, (texts, use))
+    if len(ASKED_HERE) > REMEMBERED:
+        del ASKED_HERE[next(iter(ASKED_HERE))]
     return tuple(before.values())
 
 
 def _groups_of_texts(folder: Path, contents: frozenset[bytes], name: str) -> list[str]:
-    """The groups that these texts belong to from now on: those of all earlier texts that share some, or one of their own.
+    """The groups that these texts belong to from now on: those of all earlier texts that share many, or one of their own.
 
     The file GROUP.NAME.safetensors holds the digests of the texts called NAME.
     """
@@ -283,12 +296,17 @@ def _groups_of_texts(folder: Path, contents: frozenset[bytes], name: str) -> lis
     mine = [group for group, of in known.values() if of == name]
     if mine:
         return mine
-    shared = (group for path, (group, _) in known.items() if not contents.isdisjoint(load_contents(path) or ()))
+    shared = (group for path, (group, _) in known.items() if _are_shared(contents, load_contents(path) or frozenset()))
     groups = list(dict.fromkeys(shared)) or [name]
     folder.mkdir(parents=True, exist_ok=True)
     for group in groups:
         save_contents(folder / f"{group}.{name}.safetensors", contents)
     return groups
+
+
+def _are_shared(some: frozenset[bytes], others: frozenset[bytes]) -> bool:
+    """Whether more than a twentieth of the smaller set is in both. A few frequent texts come in every new sample."""
+    return len(some & others) > SHARED * min(len(some), len(others))
 
 
 def usual_choice(certificate: Certificate, trace: Traced, test: IntArray) -> str:

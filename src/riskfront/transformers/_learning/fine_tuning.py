@@ -42,7 +42,7 @@ class FineTuning:
             exit reads, standardised. Early layers then learn to answer too, and examples can leave earlier. 0 is the paper's
             training.
         bf16: multiply in bfloat16 while training, as `TrainingArguments(bf16=True)` does; weights, their updates and the loss
-            stay in float32. Several times faster on GPUs and on processors with AMX, slower on others.
+            stay in float32. Faster on GPUs and on processors that multiply bfloat16 (AMX, AVX-512 BF16), slower on others.
     """
 
     epochs: int = 1
