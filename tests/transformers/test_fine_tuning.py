@@ -37,6 +37,20 @@ def test_early_layers_learn_to_answer() -> None:
     assert full > 0.9
 
 
+def test_bfloat16_is_for_products_alone() -> None:
+    """Weights and what comes out of training stay in single precision; the model learns all the same."""
+    train, held = (tiny.tokens_and_labels(tiny.make_frame(n, seed)) for n, seed in ((1000, 1), (200, 3)))
+    found = {}
+    for bf16 in (False, True):
+        model = tiny.new_model(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        fine_tune(model, *train, FineTuning(epochs=2, learning_rate=2e-3, early_layers=0.5, bf16=bf16), progress=False)
+        assert {value.dtype for value in model.parameters()} == {torch.float32}
+        with torch.no_grad():
+            found[bf16] = model(**held[0].padded(np.arange(200))).logits
+        assert (found[bf16].argmax(dim=1).numpy() == held[1]).mean() > 0.9
+    assert not torch.equal(found[False], found[True]), "products were rounded"
+
+
 @pytest.mark.parametrize("frames", [tiny.make_frame, tiny.make_pairs])
 def test_probes_of_pooled_states_stand_at_the_embeddings_too(frames: Any) -> None:
     """Their loss is the mean of cross-entropies on standardised features of every depth below the last."""
