@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from riskfront._data.identity import fingerprints
+from riskfront._running.evaluation import evaluate, example_parts
 from riskfront._running.tuning import recorded_uses as looks
 from riskfront.estimators import _risk_controlled as calibrated
 from riskfront.estimators._calibration_examples import Examples
@@ -39,6 +40,16 @@ def examples_known_by_losses_alone() -> None:
 def _without_digest(table: Any) -> Any:
     table.examples_digest = None
     return table
+
+
+def evaluated_examples_are_forgotten() -> None:
+    """A table that evaluate made does not say which examples it is about."""
+
+    def broken(*given: Any) -> Any:
+        examples, groups, kept = example_parts.examples_that_count(*given)
+        return examples, groups, replace(kept, in_any_order=None)
+
+    evaluate.examples_that_count = broken
 
 
 def other_types_are_other_examples() -> None:
@@ -208,6 +219,11 @@ MUTANTS = [
         "classifier: examples known by losses alone",
         "classifier: models until one passes",
         examples_known_by_losses_alone,
+    ),
+    Mutant(
+        "evaluate: forgets which examples it evaluated",
+        "evaluate: models until one passes",
+        evaluated_examples_are_forgotten,
     ),
     Mutant(
         "classifier: begins where labels look best",
