@@ -290,18 +290,29 @@ def record_question(folder: Path, contents: Sequence[bytes], use: UseOfTestSet) 
 def _groups_of_texts(folder: Path, contents: frozenset[bytes], name: str) -> list[str]:
     """The groups that these texts belong to from now on: those of all earlier texts that share many, or one of their own.
 
-    The file GROUP.NAME.safetensors holds the digests of the texts called NAME.
+    The file GROUP.NAME.safetensors holds the digests of the texts called NAME. Of two processes that bring texts at the same
+    moment, the one that writes later finds the texts of the other when it looks once more, and joins its groups.
     """
-    known = {path: path.stem.split(".") for path in sorted(folder.glob("[!.]*.safetensors"))}
-    mine = [group for group, of in known.values() if of == name]
-    if mine:
-        return mine
-    shared = (group for path, (group, _) in known.items() if _are_shared(contents, load_contents(path) or frozenset()))
-    groups = list(dict.fromkeys(shared)) or [name]
     folder.mkdir(parents=True, exist_ok=True)
-    for group in groups:
-        save_contents(folder / f"{group}.{name}.safetensors", contents)
+    groups: list[str] = []
+    for _ in ("before these texts are written", "afterwards"):
+        joined = [group for group in _groups_that_share(folder, contents, name) if group not in groups]
+        groups += joined or ([] if groups else [name])
+        for group in groups:
+            if not (place := folder / f"{group}.{name}.safetensors").exists():
+                save_contents(place, contents)
     return groups
+
+
+def _groups_that_share(folder: Path, contents: frozenset[bytes], name: str) -> list[str]:
+    """The groups of all written texts that share many with these."""
+    known = {path: path.stem.split(".") for path in sorted(folder.glob("[!.]*.safetensors"))}
+    shared = (
+        group
+        for path, (group, of) in known.items()
+        if of == name or _are_shared(contents, load_contents(path) or frozenset())
+    )
+    return list(dict.fromkeys(shared))
 
 
 def _are_shared(some: frozenset[bytes], others: frozenset[bytes]) -> bool:
