@@ -259,7 +259,7 @@ def test_workers_end_with_a_killed_client(tmp_path: Path) -> None:
         client.send(signal.SIGKILL)  # the client alone
         assert client.wait() == -signal.SIGKILL
         workers = [path.name for path in pids.iterdir()]
-        wait_until(lambda: not any(_lives(name) for name in workers), "the workers have ended with their client")
+        wait_until(lambda: not any(_lives(name) for name in workers), "the workers have ended with their client", 20)
 
 
 def _lives(pid: str) -> bool:
