@@ -35,7 +35,7 @@ FAULTS = (
     ),
     Fault("three processes do so in S3 (moto)", "the same", "test_same_moment.py::test_in_object_storage"),
     Fault(
-        "two processes put different questions to texts in one accelerated folder at the same moment; half of the texts are the same",
+        "two processes put different questions to one accelerated folder at the same moment; half of their texts are the same",
         "at least one of them counts the question of the other",
         "test_same_moment.py -k texts",
     ),
