@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,6 +64,7 @@ ASKED = "uses/texts"  # which texts questions were put to
 ASKED_HERE: dict[
     str, tuple[frozenset[bytes], UseOfTestSet]
 ] = {}  # by this process: question -> to which texts, and what
+ASKING = Lock()
 SHARED, REMEMBERED = 0.05, 200
 CALIBRATION = (
     f"{TRACES}/calibration.safetensors"  # not needed to answer: whoever deploys the folder may leave traces out
@@ -276,14 +278,15 @@ def record_question(folder: Path, contents: Sequence[bytes], use: UseOfTestSet) 
     storage, before = open_storage(folder), dict[str, UseOfTestSet]()
     for group in _groups_of_texts(folder / ASKED, texts, name):
         before |= {one.question: one for one in record_use(storage, {"texts": group}, use, "", [], again=True)}
-    here = list(ASKED_HERE)
-    for question in here[: here.index(use.question)] if use.question in here else here:
-        others, earlier = ASKED_HERE[question]
-        if _are_shared(texts, others):
-            before[question] = earlier
-    ASKED_HERE.setdefault(use.question, (texts, use))
-    if len(ASKED_HERE) > REMEMBERED:
-        del ASKED_HERE[next(iter(ASKED_HERE))]
+    with ASKING:
+        ASKED_HERE.setdefault(use.question, (texts, use))
+        here = list(ASKED_HERE)
+        for question in here[: here.index(use.question)]:
+            others, earlier = ASKED_HERE[question]
+            if _are_shared(texts, others):
+                before[question] = earlier
+        if len(ASKED_HERE) > REMEMBERED:
+            del ASKED_HERE[next(iter(ASKED_HERE))]
     return tuple(before.values())
 
 
