@@ -21,10 +21,10 @@ quick:
 quick-tests: $(VENV)/quick.done
 	$(BIN)/python -m pytest --quick -q -r fE
 
-# a test that hangs fails after five minutes and says where it stood
+# a test that hangs fails after five minutes and says where it stood; the slowest ones are named
 test: $(VENV)/dev.done lint
 	bash tests/install_browser.sh
-	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 300
+	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 300 --durations 25
 
 # the tests with the newest versions of all dependencies, in an environment of their own
 newest:

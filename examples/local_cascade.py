@@ -15,6 +15,7 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socket import SHUT_RDWR
+from socketserver import TCPServer
 from threading import BoundedSemaphore, Thread, Timer
 from typing import Any
 
@@ -91,6 +92,11 @@ class Server(ThreadingHTTPServer):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.free = BoundedSemaphore(CONNECTIONS)
+
+    def server_bind(self) -> None:
+        """As of any server; http.server asks the network who this address is, and may wait for long."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "localhost", self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self.free.acquire(blocking=False):

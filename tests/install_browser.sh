@@ -17,6 +17,7 @@ if [ "$(id -u)" -ne 0 ]; then
     as_root="sudo -n"
 fi
 export DEBIAN_FRONTEND=noninteractive
-{ $as_root apt-get -qq update && $as_root apt-get -qq -y install --no-install-recommends chromium chromium-driver; } >/dev/null 2>&1
+{ $as_root timeout 300 apt-get -qq update &&
+    $as_root timeout 900 apt-get -qq -y install --no-install-recommends chromium chromium-driver; } >/dev/null 2>&1
 have || echo "tests/install_browser.sh: chromium could not be installed; the tests of the report in a browser will be skipped."
 exit 0

@@ -121,7 +121,8 @@ def test_tune_runs_on_a_cluster(client: Any, tmp_path: Path) -> None:
         for part in ("opt", "test")
         for pid in LossStore(tmp_path / "run.zarr" / part).table().losses("pid")[:, 0]
     }
-    assert pids == set(client.run(os.getpid).values())
+    assert pids
+    assert pids <= set(client.run(os.getpid).values()), "one of them may have been quick enough for all"
 
 
 @pytest.mark.parametrize(("n", "step", "workers"), [(1, 1, 2), (60, 7, 2), (5_000, 5, 16), (8, 100, 3)])

@@ -21,8 +21,9 @@ examples = np.random.default_rng(0).random(500)
 space = rf.Space(t=rf.Int(0, 11))
 def losses(config, examples):
     if "CALLS" in os.environ:
-        open(os.environ["CALLS"], "a").write(".")
-        time.sleep(0.05)
+        with open(os.environ["CALLS"], "a") as calls:
+            calls.write(".")
+        time.sleep(0.05 if os.path.getsize(os.environ["CALLS"]) < 20 else 100)
     return {"error": examples < 0.02 * config["t"], "cost": np.full(len(examples), 1 - config["t"] / 12)}
 """
 LIMIT = ["--limit", "error <= 0.1", "--minimize", "cost"]

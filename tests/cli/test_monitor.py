@@ -101,7 +101,10 @@ def test_one_state_serves_one_process(folder, capsys):
     outcomes(4, 10, 0.1).to_csv("outcomes.csv", index=False)
     with only_one(folder / "state.json"):
         assert run("certificate.json", "outcomes.csv", "--state", "state.json") == 2
-    assert "another one is using" in capsys.readouterr().err
+        assert "another one is using" in capsys.readouterr().err
+        os.symlink("state.json", "link.json")
+        assert run("certificate.json", "outcomes.csv", "--state", "link.json") == 2, "the same state by another name"
+        assert "another one is using" in capsys.readouterr().err
 
 
 def test_audits_of_columns(folder, capsys):

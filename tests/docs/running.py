@@ -24,12 +24,15 @@ from tests.docs.setups import SETUPS
 def run_page(page: Path, folder: Path) -> Iterator[tuple[Block, str, str]]:
     """(block, what the page says is printed, what was printed), for each block that says so; ``folder`` is the current one."""
     module = types.ModuleType("__main__")
-    module.__dict__.update(SETUPS.get(page.relative_to(ROOT).as_posix(), lambda folder: {})(folder))
+    names = SETUPS.get(page.relative_to(ROOT).as_posix(), lambda folder: {})(folder)
+    ports = names.pop("ports", {})  # port that the page names -> one that is free here
+    module.__dict__.update(names)
     listed = blocks(page)
     for number, block in enumerate(listed):
         after = listed[number + 1] if number + 1 < len(listed) else None
         if block.language == "python":
-            printed = _python(block, f"<{page.name}, block {number + 1}>", module) if block.runs else _compiles(block)
+            where = f"<{page.name}, block {number + 1}>"
+            printed = _python(block.text, where, module, ports) if block.runs else _compiles(block)
             if after is not None and after.is_printed and block.runs:
                 yield after, after.text, printed
         elif block.language == "console":
@@ -44,13 +47,18 @@ def run_page(page: Path, folder: Path) -> Iterator[tuple[Block, str, str]]:
                 yield block, shown, printed
 
 
-def _python(block: Block, name: str, module: types.ModuleType) -> str:
-    linecache.cache[name] = (len(block.text), None, block.text.splitlines(keepends=True), name)
+def _python(text: str, name: str, module: types.ModuleType, ports: dict[str, int]) -> str:
+    for port, free in ports.items():
+        text = text.replace(port, str(free))
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     out = io.StringIO()
     with contextlib.redirect_stdout(out), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exec(compile(block.text, name, "exec"), module.__dict__)
-    return out.getvalue()
+        exec(compile(text, name, "exec"), module.__dict__)
+    printed = out.getvalue()
+    for port, free in ports.items():
+        printed = printed.replace(str(free), port)
+    return printed
 
 
 def _compiles(block: Block) -> str:

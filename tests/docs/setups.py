@@ -76,27 +76,29 @@ def _promptfoo(path: Path, rng: np.random.Generator) -> None:
 
 
 def llm_logs(folder: Path) -> dict[str, Any]:
-    """Two servers that stand for the providers of the page, on the ports that it names."""
+    """Two servers that stand for the providers of the page, and free ports in place of those that it names."""
     import os
     import threading
 
     import uvicorn
 
     from tests.cascades.serving.recorded_server import application
-    from tests.support.processes import wait_until
+    from tests.support.processes import free_port, wait_until
 
+    ports = {"8400": free_port()}
     usage = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
-    for name, port in (("medium", 8461), ("large", 8462)):
+    for name, port in (("medium", "8461"), ("large", "8462")):
         os.environ[f"{name.upper()}_KEY"] = "of-the-page"
         sure, unsure = ({"logprobs": [value], "usage": usage, "text": text} for value, text in _SAID[name])
         answers = {"An easy one?": sure, "A hard one?": unsure}
         config = uvicorn.Config(
-            application({"key": "of-the-page", "answers": answers}), port=port, log_level="error", lifespan="off"
+            application({"key": "of-the-page", "answers": answers}), port=0, log_level="error", lifespan="off"
         )
         server = uvicorn.Server(config)
         threading.Thread(target=server.run, daemon=True).start()
-        wait_until(lambda server=server: server.started, f"a server answers on port {port}, which the page names")
-    return {}
+        wait_until(lambda server=server: server.started, f"the server of {name} has started")
+        ports[port] = server.servers[0].sockets[0].getsockname()[1]
+    return {"ports": ports}
 
 
 #: model -> log-probability and text of its answers to an easy and to a hard question

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 import riskfront as rf
 from tests.docs.blocks import ROOT
 from tests.support.browser import Browser, browser
-from tests.support.processes import finished
+from tests.support.processes import finished, wait_until
 
 pytest.importorskip("material", reason="the site is built with riskfront[docs]")
 
@@ -165,7 +164,5 @@ def test_search_works_from_a_folder(chrome: Browser, site: Path) -> None:
     field = chrome.find(".md-search__input")
     chrome.js("arguments[0].focus()", field)
     field.send_keys("Bonferroni")
-    deadline = time.monotonic() + 20
-    while not (found := chrome.all_text(".md-search-result__item h1")) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    found = wait_until(lambda: chrome.all_text(".md-search-result__item h1"), "the search finds pages")
     assert "Procedures" in found

@@ -35,6 +35,11 @@ FAULTS = (
     ),
     Fault("three processes do so in S3 (moto)", "the same", "test_same_moment.py::test_in_object_storage"),
     Fault(
+        "two processes put different questions to one accelerated folder at the same moment; half of their texts are the same",
+        "at least one of them counts the question of the other",
+        "test_same_moment.py -k texts",
+    ),
+    Fault(
         "a service that ignores the condition of a conditional put",
         "recognised before anything is tested; a sentence says where to record instead",
         "test_same_moment.py::test_storage_that_cannot_reserve",

@@ -26,13 +26,15 @@ def requests(log: Path) -> Counter[str]:
     return Counter(re.findall(r'"(GET|PUT|HEAD|POST|DELETE) ', log.read_text()))
 
 
+#: without asking the network who 127.0.0.1 is, as http.server does
+_MOTO = "import socket; socket.getfqdn = str; from moto.server import main; main()"
+
+
 @contextmanager
 def s3(log: Path | None = None) -> Iterator[dict[str, Any]]:
     """Options for a server with an empty bucket, s3://bucket; its requests go to a log."""
-    with serving(lambda port: [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", port], log=log) as (
-        _,
-        port,
-    ):
+    moto = [sys.executable, "-c", _MOTO, "-H", "127.0.0.1", "-p"]
+    with serving(lambda port: [*moto, port], log=log) as (_, port):
         bucket = urllib.request.Request(f"http://127.0.0.1:{port}/bucket", method="PUT")
         urllib.request.urlopen(bucket, timeout=60).close()
         yield options(port)

@@ -13,11 +13,12 @@ import pytest
 
 import riskfront as rf
 from examples import local_cascade
+from tests.support.processes import wait_until
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setattr(local_cascade, "SECONDS", 1.0)
+    monkeypatch.setattr(local_cascade, "SECONDS", 60.0)
     monkeypatch.setattr(local_cascade, "CONNECTIONS", 4)
     table = rf.LossTable([{"models": "small > large", "threshold 1": 0.8}], {"error": [[0] * 300], "cost": [[1] * 300]})
     made = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
@@ -71,8 +72,9 @@ def test_headers(server: int) -> None:
     assert b" 200 " not in sent(server, b"GET / HTTP/1.1\r\nHost: a\r\n" + many + b"\r\n")
 
 
-def test_a_slow_client_loses_its_connection(server: int) -> None:
+def test_a_slow_client_loses_its_connection(server: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One byte at a time is never silent for long."""
+    monkeypatch.setattr(local_cascade, "SECONDS", 1.0)
     with connect(server) as one:
         started = time.monotonic()
         try:
@@ -81,14 +83,13 @@ def test_a_slow_client_loses_its_connection(server: int) -> None:
                 time.sleep(0.05)
         except OSError:
             pass
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 30, "all bytes take 50 s"
 
 
 def test_connections(server: int) -> None:
-    held = [connect(server) for _ in range(4)]
-    time.sleep(0.3)
+    held = [connect(server) for _ in range(4)]  # a fifth one is accepted after them
     assert sent(server, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").startswith(b"HTTP/1.1 503")
     for one in held:
         one.close()
-    time.sleep(1.5)
-    assert b" 200 " in sent(server, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    asked = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    wait_until(lambda: b" 200 " in sent(server, asked), "there is room again")

@@ -13,7 +13,7 @@ import pytest
 import riskfront as rf
 from riskfront._data.stores.loss_store import LossStore
 from tests.faults import servers
-from tests.support.processes import free_port
+from tests.support.processes import closed_port
 
 SETTINGS = [{"k": k} for k in range(5)]
 PROBLEM = rf.Problem("error <= 0.2", minimize="cost")
@@ -53,17 +53,16 @@ def test_options_reach_every_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("door", ["evaluate", "tune", "calibrate", "store"])
 def test_a_service_that_is_down(door: str) -> None:
-    options = {**servers.options(free_port()), "config_kwargs": {"retries": {"max_attempts": 1}}}
-    url, given = "s3://bucket/run.zarr", {"storage_options": options}
+    url = "s3://bucket/run.zarr"
     doors: dict[str, Any] = {
-        "evaluate": lambda: rf.evaluate(Losses(), examples(), SETTINGS, store=url, **given),
-        "tune": lambda: rf.tune(Losses(), examples(), rf.Space(k=rf.Int(0, 9)), PROBLEM, store=url, **given),
-        "calibrate": lambda: rf.calibrate(url, PROBLEM, **given),
-        "store": lambda: LossStore(url, **given),
+        "evaluate": lambda given: rf.evaluate(Losses(), examples(), SETTINGS, store=url, **given),
+        "tune": lambda given: rf.tune(Losses(), examples(), rf.Space(k=rf.Int(0, 9)), PROBLEM, store=url, **given),
+        "calibrate": lambda given: rf.calibrate(url, PROBLEM, **given),
+        "store": lambda given: LossStore(url, **given),
     }
     started = time.monotonic()
-    with pytest.raises(rf.StoreError, match=r"cannot (read|write|open) .*s3://bucket") as said:
-        doors[door]()
+    with closed_port() as port, pytest.raises(rf.StoreError, match=r"cannot (read|write|open) .*s3://bucket") as said:
+        doors[door]({"storage_options": {**servers.options(port), "config_kwargs": {"retries": {"max_attempts": 1}}}})
     assert "endpoint" in str(said.value)
     assert "\n" not in str(said.value)
     assert time.monotonic() - started < 60
@@ -99,3 +98,8 @@ def test_few_requests_a_setting(tmp_path: Path) -> None:
     assert evaluated < 60, "5 requests a setting were 505"
     assert calibrated < 60, "404"
     assert tuned < 150, "1,108"
+
+
+def test_an_unknown_service_says_how_options_are_given() -> None:
+    with pytest.raises(rf.StoreError, match=r"storage_options \(for commands: RISKFRONT_STORAGE_OPTIONS\)"):
+        LossStore("nowhere://bucket/run.zarr")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -61,7 +62,6 @@ def test_on_a_disk(tmp_path: Path, delay: float, again: bool) -> None:
 
 def test_without_links_between_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many who create one file on a file system that has no links, one succeeds, and all read it whole."""
-    import os
     from concurrent.futures import ThreadPoolExecutor
 
     from riskfront._data.stores.storage import LocalStorage
@@ -83,6 +83,41 @@ def test_in_object_storage(tmp_path: Path) -> None:
         for again in (False, True):
             store, meeting = f"s3://bucket/{again}.zarr", tmp_path / str(again)
             check(ask(store, options, meeting, askers=3, delay=0.02, again=again), again=again)
+
+
+OF_TEXTS = """
+import sys, time
+from pathlib import Path
+from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet
+from riskfront._data.identity.fingerprints import TEXT_BYTES
+from riskfront.transformers import _certifying as certifying
+from tests.faults.asker import meet
+
+folder, me = Path(sys.argv[1]), int(sys.argv[2])
+real = certifying.save_contents
+
+def at_the_same_moment(*given):  # both have looked which texts are known, and found none
+    meet(folder / "meeting", str(me), 2)
+    time.sleep(0.05 * me)
+    real(*given)
+
+certifying.save_contents = at_the_same_moment
+texts = [number.to_bytes(TEXT_BYTES, "big") for number in range(50 * me, 50 * me + 100)]
+print(len(certifying.record_question(folder / "model", texts, UseOfTestSet(f"question {me}", "a question", 0.1))))
+"""
+
+
+def test_texts_that_overlap_in_one_accelerated_folder(tmp_path: Path) -> None:
+    """Two seeds draw texts of one file, half of them the same: neither knew of the other."""
+    pytest.importorskip("torch")
+    (tmp_path / "meeting").mkdir()
+    (tmp_path / "model").mkdir()
+    path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with ExitStack() as stack:
+        commands = [[sys.executable, "-c", OF_TEXTS, tmp_path, me] for me in (0, 1)]
+        both = [stack.enter_context(started(command, env=path)) for command in commands]
+        assert [run.wait() for run in both] == [0, 0], both[0].err + both[1].err
+        assert max(int(run.out) for run in both) == 1, "the later one counts the question of the earlier one"
 
 
 def test_processes_with_one_state(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.clusters import no_process_stays
 
 _FLAGS = (
     "--headless=new",
@@ -39,10 +41,10 @@ class Browser:
         self.command("Emulation.setDeviceMetricsOverride", **metrics)
         self._drop_logs()
         self.driver.get(page.as_uri())
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while self.js("return document.documentElement.dataset.ready") is None:
             if time.monotonic() > deadline:
-                raise AssertionError(f"the page was not ready after 20 s: {self.errors()}")
+                raise AssertionError(f"the page was not ready after 60 s: {self.errors()}")
             time.sleep(0.02)
         return float(self.js("return Number(document.documentElement.dataset.ready)")) / 1000
 
@@ -94,11 +96,13 @@ def browser(profile: Path) -> Iterator[Browser]:
     for flag in (*_FLAGS, f"--user-data-dir={profile}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    try:
-        started.set_page_load_timeout(60)
-        started.set_script_timeout(60)
-        started.get("about:blank")
-        yield Browser(started)
-    finally:
-        started.quit()
+    with no_process_stays():
+        started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+        try:
+            started.set_page_load_timeout(60)
+            started.set_script_timeout(60)
+            started.get("about:blank")
+            yield Browser(started)
+        finally:
+            with suppress(Exception):  # a browser that does not answer is killed
+                started.quit()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,22 +17,22 @@ import pytest
 def dask_cluster(workers: int = 2) -> Iterator[Any]:
     """The client of a Dask cluster of processes with one thread each; skips the test where there is no Dask."""
     distributed = pytest.importorskip("distributed")
-    with no_process_stays():
+    with no_process_stays(), tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         cluster = distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             dashboard_address="127.0.0.1:0",  # or it wants a port that others want
             silence_logs=logging.CRITICAL,
             death_timeout=100,
+            local_directory=folder,
         )
         client = distributed.Client(cluster, timeout=60)
         try:
             yield client
         finally:
-            with contextlib.suppress(distributed.TimeoutError):
-                client.close(timeout=20)
-            with contextlib.suppress(distributed.TimeoutError):
-                cluster.close(timeout=40)
+            for one, seconds in ((client, 20), (cluster, 40)):
+                with contextlib.suppress(Exception):  # what cannot be closed is killed below
+                    one.close(timeout=seconds)
 
 
 @contextlib.contextmanager
@@ -44,8 +45,10 @@ def ray_cluster(*folders: str) -> Iterator[None]:
     os.environ["RAY_AUTH_MODE"] = "disabled"  # else a token is left in the home folder
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     paths = os.pathsep.join([*folders, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
-    with no_process_stays():
+    # a folder whose name is short, because sockets lie in it
+    with no_process_stays(), tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder:
         ray.init(
+            address="local",  # never a cluster of somebody else
             num_cpus=2,
             include_dashboard=False,
             log_to_driver=False,
@@ -53,6 +56,7 @@ def ray_cluster(*folders: str) -> Iterator[None]:
             object_store_memory=200_000_000,
             runtime_env={"env_vars": {"PYTHONPATH": paths}},
             _node_ip_address="127.0.0.1",  # the address of the machine may be closed to itself
+            _temp_dir=folder,
         )
         register_ray()
         bases = PicklingPool.__bases__

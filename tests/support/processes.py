@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -146,10 +147,20 @@ def output(command: Iterable[Any], seconds: float = 120, **more: Any) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody has; somebody may take it before it is used."""
+    """A port that nobody has; somebody may take it before it is used. The system gives none of these by itself."""
+    while True:
+        port = secrets.choice(range(20_000, 32_000))
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
+
+
+@contextlib.contextmanager
+def closed_port() -> Iterator[int]:
+    """A port at which nobody answers: it is taken, and nobody listens."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+        yield int(one.getsockname()[1])
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,6 +64,7 @@ ASKED = "uses/texts"  # which texts questions were put to
 ASKED_HERE: dict[
     str, tuple[frozenset[bytes], UseOfTestSet]
 ] = {}  # by this process: question -> to which texts, and what
+ASKING = Lock()
 SHARED, REMEMBERED = 0.05, 200
 CALIBRATION = (
     f"{TRACES}/calibration.safetensors"  # not needed to answer: whoever deploys the folder may leave traces out
@@ -276,32 +278,44 @@ def record_question(folder: Path, contents: Sequence[bytes], use: UseOfTestSet) 
     storage, before = open_storage(folder), dict[str, UseOfTestSet]()
     for group in _groups_of_texts(folder / ASKED, texts, name):
         before |= {one.question: one for one in record_use(storage, {"texts": group}, use, "", [], again=True)}
-    here = list(ASKED_HERE)
-    for question in here[: here.index(use.question)] if use.question in here else here:
-        others, earlier = ASKED_HERE[question]
-        if _are_shared(texts, others):
-            before[question] = earlier
-    ASKED_HERE.setdefault(use.question, (texts, use))
-    if len(ASKED_HERE) > REMEMBERED:
-        del ASKED_HERE[next(iter(ASKED_HERE))]
+    with ASKING:
+        ASKED_HERE.setdefault(use.question, (texts, use))
+        here = list(ASKED_HERE)
+        for question in here[: here.index(use.question)]:
+            others, earlier = ASKED_HERE[question]
+            if _are_shared(texts, others):
+                before[question] = earlier
+        if len(ASKED_HERE) > REMEMBERED:
+            del ASKED_HERE[next(iter(ASKED_HERE))]
     return tuple(before.values())
 
 
 def _groups_of_texts(folder: Path, contents: frozenset[bytes], name: str) -> list[str]:
     """The groups that these texts belong to from now on: those of all earlier texts that share many, or one of their own.
 
-    The file GROUP.NAME.safetensors holds the digests of the texts called NAME.
+    The file GROUP.NAME.safetensors holds the digests of the texts called NAME. Of two processes that bring texts at the same
+    moment, the one that writes later finds the texts of the other when it looks once more, and joins its groups.
     """
-    known = {path: path.stem.split(".") for path in sorted(folder.glob("[!.]*.safetensors"))}
-    mine = [group for group, of in known.values() if of == name]
-    if mine:
-        return mine
-    shared = (group for path, (group, _) in known.items() if _are_shared(contents, load_contents(path) or frozenset()))
-    groups = list(dict.fromkeys(shared)) or [name]
     folder.mkdir(parents=True, exist_ok=True)
-    for group in groups:
-        save_contents(folder / f"{group}.{name}.safetensors", contents)
+    groups: list[str] = []
+    for _ in ("before these texts are written", "afterwards"):
+        joined = [group for group in _groups_that_share(folder, contents, name) if group not in groups]
+        groups += joined or ([] if groups else [name])
+        for group in groups:
+            if not (place := folder / f"{group}.{name}.safetensors").exists():
+                save_contents(place, contents)
     return groups
+
+
+def _groups_that_share(folder: Path, contents: frozenset[bytes], name: str) -> list[str]:
+    """The groups of all written texts that share many with these."""
+    known = {path: path.stem.split(".") for path in sorted(folder.glob("[!.]*.safetensors"))}
+    shared = (
+        group
+        for path, (group, of) in known.items()
+        if of == name or _are_shared(contents, load_contents(path) or frozenset())
+    )
+    return list(dict.fromkeys(shared))
 
 
 def _are_shared(some: frozenset[bytes], others: frozenset[bytes]) -> bool:

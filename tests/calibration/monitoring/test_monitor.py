@@ -366,6 +366,6 @@ def test_the_prometheus_text_is_well_formed():
 def test_outcomes_pass_quickly():
     """A tenth of what benchmarks/monitoring.py measures, so that a busy machine does not fail."""
     monitor, outcomes = rf.Monitor(certificate("error <= 0.1")), drawn(12, 200_000, 0.05)
-    started = time.perf_counter()
+    started = time.process_time()
     monitor.update({"error": outcomes})
-    assert len(outcomes) / (time.perf_counter() - started) > 20_000
+    assert len(outcomes) / (time.process_time() - started) > 20_000

@@ -136,15 +136,16 @@ def test_the_queue_is_bounded(make):
     release = asyncio.Event()
 
     async def call(model, **_):
-        await asyncio.wait_for(release.wait(), 5)
+        await asyncio.wait_for(release.wait(), 60)
         return Reply("done")
 
     async def run():
         service = make(call, most_running=2, most_waiting=1)
         for name in ("small", "large"):
-            object.__setattr__(service.configuration.models[name], "timeout", 10.0)
+            object.__setattr__(service.configuration.models[name], "timeout", 100.0)
         begun = [asyncio.create_task(service.answer(REQUEST)) for _ in range(3)]
-        await asyncio.sleep(0.05)
+        while service.waiting == 0:
+            await asyncio.sleep(0.01)
         assert (service.running, service.waiting) == (2, 1)
         with pytest.raises(OverloadedError):
             await service.answer(REQUEST)
@@ -153,7 +154,7 @@ def test_the_queue_is_bounded(make):
         assert (service.running, service.waiting) == (0, 0)
         assert service.metrics.requests == {"answered": 3, "refused": 1}
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 def test_a_judge_is_asked_where_no_response_holds_the_confidence(make, tmp_path, monkeypatch):

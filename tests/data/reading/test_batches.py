@@ -200,6 +200,16 @@ def test_damaged_and_strange_files(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text", ["null", " null\n", 'null\n{"k": 1}\n', '{"k": 1}\n\n\tnull\r\n', '{"k": 1}\n' * 90_000 + "null"]
+)
+def test_a_line_that_is_null_is_a_sentence(tmp_path, text) -> None:
+    """Arrow's parser ends the process where the first row of a block is null."""
+    (tmp_path / "rows.jsonl").write_text(text)
+    with pytest.raises(rf.InvalidInputError, match=r"each line of .*rows\.jsonl' must be a JSON object .* one is null"):
+        read_table(tmp_path / "rows.jsonl", rf.Problem(["error <= 0.1"], minimize="error"))
+
+
 @pytest.mark.parametrize("deep", ['{"a":' * 50_000 + "1" + "}" * 50_000, '{"a":' + "[" * 50_000 + "]" * 50_000 + "}"])
 @pytest.mark.parametrize("before", [0, 100_000])
 def test_json_lines_that_are_nested_thousands_deep(tmp_path, deep, before) -> None:

@@ -185,15 +185,15 @@ def test_a_process_that_is_killed_is_resumed(tmp_path: Path) -> None:
     code = (
         "import sys, time; from riskfront._data.reading import long_format, on_disk, sources; import riskfront as rf\n"
         "long_format.IN_MEMORY, on_disk._PIECE_ROWS, on_disk._BLOCK_BYTES = 0, 400, 2000\n"
-        "step = on_disk.write_settings\n"
-        "on_disk.write_settings = lambda *given: (time.sleep(float(sys.argv[2])), step(*given))[1]\n"
+        "step, calls = on_disk.write_settings, iter((0.0, float(sys.argv[2])))\n"
+        "on_disk.write_settings = lambda *given: (time.sleep(next(calls, 0.0)), step(*given))[1]\n"
         "problem = rf.Problem(['error <= 0.3', 'error <= 0.5 per label'], minimize='cost')\n"
         "layout = long_format.Layout(('a', 'b'), 'example')\n"
         "print(sources.read_table(sys.argv[1], problem, layout=layout)[0].sha256)"
     )
 
     command, counts = [sys.executable, "-c", code, folder], tmp_path / "cache" / "riskfront" / "tables"
-    with started([*command, "0.3"]) as killed:
+    with started([*command, "100"]) as killed:
         wait_until(lambda: list(counts.glob("*/counts/*")) or killed.status() is not None, "a piece is counted")
         killed.send(signal.SIGKILL)
         assert killed.wait() == -signal.SIGKILL

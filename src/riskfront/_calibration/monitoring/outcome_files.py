@@ -300,7 +300,8 @@ def only_one(path: Path) -> Iterator[None]:
         yield
         return
     try:
-        lock = path.with_name(f".{path.name}.lock").open("w")
+        written = Path(os.path.realpath(path))  # a link is another name of the same state
+        lock = written.with_name(f".{written.name}.lock").open("w")
     except OSError as error:
         raise StoreError(f"cannot lock the state '{path}': {error.strerror}.") from error
     with lock:

@@ -17,7 +17,8 @@ _OPEN, _CLOSE = (np.frombuffer(signs, dtype=np.uint8) for signs in (b"{[", b"}]"
 
 
 class CheckedLines:
-    """A file of JSON lines, opened for reading bytes, that refuses what is nested too deeply."""
+    """A file of JSON lines, opened for reading bytes, that refuses what would end the process: values that are nested too
+    deeply, and a line "null" where a row must be."""
 
     def __init__(self, file: Any, name: str) -> None:
         self._file, self._name, self._begun = file, name, b""
@@ -46,8 +47,12 @@ class CheckedLines:
         return found
 
     def _check(self, lines: bytes) -> None:
+        ends = lines.count(b"\n")
+        rows = lines.count(b"\n{") + lines.startswith(b"{")
+        if rows < ends + (not lines.endswith(b"\n")):  # some line is no object; the usual file has none
+            self._refuse_null(lines)
         opened = lines.count(b"{") + lines.count(b"[")
-        if opened <= lines.count(b"\n") + _DEEPEST:  # no line can be too deep: each has one sign of its own at least
+        if opened <= ends + _DEEPEST:  # no line can be too deep: each has one sign of its own at least
             return
         for line in lines.split(b"\n"):
             if line.count(b"{") + line.count(b"[") > _DEEPEST and _depth(line) > _DEEPEST:
@@ -55,6 +60,13 @@ class CheckedLines:
                     f"the values of JSON lines must not be nested more than {_DEEPEST} deep; some in '{self._name}' are. "
                     "Leave that column out where the file is written."
                 )
+
+    def _refuse_null(self, lines: bytes) -> None:
+        if any(line.lstrip().startswith(b"null") for line in lines.split(b"\n")):
+            raise InvalidInputError(
+                f'each line of \'{self._name}\' must be a JSON object such as {{"threshold": 0.5, "error": 0}}; one is null. '
+                "Leave it out, or write its values."
+            )
 
 
 def _depth(line: bytes) -> int:

@@ -80,7 +80,8 @@ class RemoteStorage:
             self._files, root = fsspec.url_to_fs(self._url, **self._options)
         except Exception as error:  # every file system has errors of its own
             raise StoreError(
-                f"cannot open the store '{url}': {_reason(error)}. Check the URL and storage_options (--storage-options)."
+                f"cannot open the store '{url}': {_reason(error)}. Check the URL and storage_options (for commands: "
+                f"{VARIABLE})."
             ) from error
         self._root = root.rstrip("/")
 
