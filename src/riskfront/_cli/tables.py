@@ -65,7 +65,7 @@ def calibrate(
         Path | None,
         typer.Option(
             "--sequential",
-            help="A state file: the table holds new examples of a run that goes on, which may be looked at every day.",
+            help="State file of a run that goes on: the table holds its new examples; look at it as often as you like.",
         ),
     ] = None,
     examples: Annotated[
