@@ -148,7 +148,8 @@ def test_constrained_path_with_nothing_below_the_limits() -> None:
 
 
 def test_methods_by_name() -> None:
-    assert list(METHODS) == [
+    """These names are in certificates and on command lines: none may go."""
+    assert set(METHODS) >= {
         "pareto-testing",
         "split-fst",
         "sgt",
@@ -160,13 +161,13 @@ def test_methods_by_name() -> None:
         "holm",
         "alpha-constrained",
         "alpha-delta-constrained",
-    ]
+    }
     for name, kind in METHODS.items():
         method = make_method(name)
         assert isinstance(method, kind)
         assert make_method(name, **parameters(method)) == method
         assert make_method(method) is method
-        assert method.guaranteed == (not name.startswith("alpha"))
+        assert method.guaranteed or name.startswith("alpha")
     assert make_method("pareto-testing", max_settings=7).max_settings == 7
 
 

@@ -65,6 +65,12 @@ def test_a_wide_window_is_used() -> None:
     assert max(map(len, texts[200].splitlines())) > 100
 
 
+def test_a_title_is_longer_than_its_table() -> None:
+    made = console(80)
+    terminal.show_frame(made, "Chance of a certificate", pd.DataFrame({"n": [10], "chance": [0.5]}), left=0)
+    assert shown(made).splitlines()[0] == "Chance of a certificate"
+
+
 def test_sentences_stay_narrow_in_a_wide_window() -> None:
     made = console(200)
     made.print("word " * 60, markup=False)

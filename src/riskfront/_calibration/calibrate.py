@@ -31,7 +31,6 @@ from riskfront._data.splits import CONTENTS
 from riskfront._data.stores.open_storage import storage_options as options_for_urls
 from riskfront._data.sums import SINGLE_THREADED
 from riskfront._data.table import LossTable
-from riskfront._problems.limits import Limit
 from riskfront._problems.problem import Problem, check_problem
 from riskfront._support.arrays import Array, IntArray
 from riskfront._support.version import __version__
@@ -260,7 +259,11 @@ def _certificate(
         loss_bounds={loss: test.bounds(loss) for limit in problem.limits for loss in limit.bounded},
         clusters=test.clusters,
         notes=notes_on_clusters(test.clusters),
-        thresholds={str(limit): float(limit.threshold or 0.0) for limit in _chosen_for(problem, evidence)},
+        thresholds={
+            str(planned): float(planned.threshold)
+            for asked, planned in zip(problem.limits, evidence.problem.limits, strict=True)
+            if asked.threshold is None and planned.threshold is not None  # planning examples chose it
+        },
         split_by=examples.split_by,
         example_fingerprints=example_fingerprints(problem, chosen_configs(path, columns), examples.table),
         unlabelled=None if brought is None else {**examples.unlabelled, **brought},
@@ -275,12 +278,6 @@ def notes_on_clusters(name: str | None) -> tuple[str, ...]:
     return (
         f"Each example is the mean over all rows of one {name}: limits speak of the mean over new values of {name}.",
     )
-
-
-def _chosen_for(problem: Problem, evidence: Evidence) -> list[Limit]:
-    """The limits whose thresholds the planning examples chose, with these thresholds."""
-    pairs = zip(problem.limits, evidence.problem.limits, strict=True)
-    return [with_it for limit, with_it in pairs if limit.threshold is None and with_it.threshold is not None]
 
 
 def setting_columns(table: LossTable, problem: Problem, also: Sequence[str] = ()) -> dict[str, str]:

@@ -64,7 +64,7 @@ def decide(plan: Plan, evidence: Evidence, everything: Evidence | None = None) -
         rows = rows[: len(p_values)]
         aimed = np.full(len(rows), delta)
     else:
-        # bets aim at the level that each setting will be judged at, as far as it is known before the data are
+        # stakes are made for the level that each setting will be judged at, as far as it is known before the data are
         aimed = target_levels(plan.procedure, len(rows), delta)
         p_values = evidence.p_values(rows, aimed if evidence.bets else None)
     combined = p_values.max(axis=1)
@@ -75,7 +75,7 @@ def decide(plan: Plan, evidence: Evidence, everything: Evidence | None = None) -
 
 
 def _decide_by_mean(evidence: Evidence, rows: IntArray, delta: float) -> Decision:
-    """Accept what looks good, without any test: no p-value, no guarantee."""
+    """Accept settings that measure within the limits, without any test: no p-value, no guarantee."""
     accepted = np.asarray(evidence.margin(rows) < 0)
     untested = np.full((len(rows), len(evidence.tests)), np.nan)
     seen = _Seen(evidence, None, rows, np.zeros(len(rows), dtype=bool))

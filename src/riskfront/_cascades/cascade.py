@@ -55,8 +55,8 @@ Thresholds = int | Sequence[float] | Mapping[str, Sequence[float]]
 class Cascade:
     """Ask a model, stop if its confidence reaches a threshold, else ask the next; the last one always answers.
 
-    A model whose call failed, or whose confidence is missing, is not trusted: the next one is asked. A score that is missing
-    counts as the worst there can be where a limit needs it, and a missing price touches nothing but the mean price.
+    A model whose call failed, or whose confidence is missing, is not trusted: the next one is asked. A missing score
+    counts as the worst wherever a limit needs it; a missing price changes the mean price only.
 
     Thresholds that are quantiles, and a confidence that is learnt, come from examples that are set aside: they enter neither
     planning nor testing, because a setting must be fixed before the examples that test it are looked at.
@@ -74,7 +74,7 @@ class Cascade:
         score: the column to keep up.
         aside: share of the examples to set aside; 0.1 for one column, 0.2 if more is learnt.
         seed: of the choice of these examples.
-        repeats: what prompts are that come again under other names with the same numbers of every model. "refuse" is an error,
+        repeats: of prompts that come again under other names with the same numbers of every model. "refuse" is an error,
             "keep-one" leaves the copies out, "independent" says that users sent them independently of each other.
 
     Examples:
@@ -226,7 +226,7 @@ class Cascade:
         bounds: Mapping[str, tuple[float, float]] | None = None,
         also: Sequence[str] = (),
     ) -> LossTable:
-        """What every setting would have scored and taken, computed when asked for.
+        """The scores and costs of every setting, computed when asked for.
 
         Args:
             reference: a model; adds the loss "score drop", its score minus that of the setting (gains offset losses).
@@ -321,7 +321,7 @@ class Cascade:
     def unlabelled(
         self, runs: Runs, proxies: Sequence[str], *, bounds: Mapping[str, tuple[float, float]] | None = None
     ) -> LossTable:
-        """What proxies say of every setting on other examples, which nobody labelled: ``calibrate(..., unlabelled=...)``.
+        """The proxies of every setting on other, unlabelled examples: ``calibrate(..., unlabelled=...)``.
 
         Args:
             runs: the same models on other examples of the same source; they need no score.

@@ -41,14 +41,14 @@ class LearntGain:
 
     A prompt goes to the model whose predicted score is best once ``level`` times its predicted price is taken off: a dearer
     model gets it exactly if it is predicted to add at least ``level`` of score for each unit of price. The levels are the
-    thresholds that are certified. A cascade asks one model first and decides with what its answer says of itself.
+    thresholds that are certified. A cascade asks one model first and decides by the features of its answer, too.
 
     Everything is learnt by cross-fitting on examples that are set aside: predictions that choose the learner, the penalty and
     the levels are those of fits that did not see the example.
 
     Args:
         features: columns of the runs. Without any, all that are known before a call (numbers, levels, texts as hashed words,
-            vectors such as embeddings), and for a cascade what an answer says of itself; never gold labels or outcomes.
+            vectors such as embeddings), and for a cascade the features of an answer; never gold labels or outcomes.
         price: the column of prices; found by itself among "cost", "cost_usd", "total_cost" and "price".
         learner: "linear" (ridge regression), "boosted" (trees), or "auto" for the one that does better by cross-fitting; trees
             are tried from 500 learning examples on.
@@ -87,7 +87,7 @@ class LearntGain:
         return {rule: dict(prices) for rule, prices in self.fitted["comparison"].items()}
 
     def levels(self, start: str | None) -> list[float]:
-        """The gains a unit of price that are offered as thresholds, with this model asked first."""
+        """The thresholds on offer if this model is asked first: gains in score per unit of price."""
         return list(self.fitted["levels"][start or ""])
 
     def chain(self, start: str | None) -> list[str]:
@@ -193,7 +193,7 @@ class LearntGain:
         return np.clip(scores, *self.fitted["score_bounds"]), prices
 
     def after(self, start: str, scores: FloatArray, said: Mapping[str, Any]) -> FloatArray:
-        """(models, n) scores, once a model has answered and said this of its answers; nan where something is missing."""
+        """(models, n) scores, predicted from the features of a model's answers; nan where one is missing."""
         part = self.fitted["after"][start]
         row = self.models.index(start)
         matrix = _after_matrix(part["encoder"], said, scores, row)
@@ -209,11 +209,11 @@ class LearntGain:
         return np.asarray(np.where(lacks, np.nan, found))
 
     def known_of(self, runs: Runs) -> dict[str, Any]:
-        """What a route rests on before any call, of all prompts of some runs."""
+        """The features of all prompts of some runs that are known before a call."""
         return columns.of_examples(runs, list(self.fitted["before"]))
 
     def said_by(self, runs: Runs, start: str) -> dict[str, Any]:
-        """What all answers of a model say of themselves."""
+        """The features of all answers of a model."""
         return {name: runs.value(name)[runs.row(start)] for name in self.fitted["after"][start]["encoder"]}
 
     # ---------------------------------------------------------------- files

@@ -67,7 +67,7 @@ class Policy:
         models: in order. thresholds: one less: a model is trusted at its threshold or above. Of a route by gain a dollar, the
             cheapest first, and one threshold: what a dearer model must add for each unit of price.
         confidence: name of the number that is compared with the threshold, or how it is computed.
-        shares: which share of examples each model answered when the policy was certified.
+        shares: the share of examples that each model answered when the policy was certified.
         certificate: what holds, and how it was tested.
         example_fingerprints: fingerprints of the examples it was made of.
         samples: how often a model is asked, where the logs hold several answers to a prompt and the confidence rests on them.
@@ -109,7 +109,7 @@ class Policy:
                 "answer", the confidence under its own name, and perhaps "cost". A plain answer will do for the last model,
                 and wherever ``confidence`` judges.
             confidence: judges an answer, if the model does not; of a router, a function of the prompt alone.
-            about: what ``needs.supplied`` names, by name.
+            about: the values that ``needs.supplied`` names, by name.
 
         A model that raises an error, or is not sure of anything, is passed over: that counts as an escalation. If the last
         one fails there is no answer: ModelsFailedError.
@@ -149,7 +149,7 @@ class Policy:
 
     @property
     def asked_how_sure(self) -> tuple[str, ...]:
-        """The models whose answers must say how sure they are: none of a router, by gain a dollar the first alone."""
+        """The models whose answers need a confidence: none of a router; of a route by gain a dollar only the first."""
         if self.kind == "router":
             return ()
         return self.models[:1] if isinstance(self.confidence, LearntGain) else self.models[:-1]

@@ -39,7 +39,7 @@ Model = Annotated[
 ]
 Small = Annotated[
     str,
-    typer.Option(help="A smaller encoder that answers first; the other one reads what it is not sure of: a cascade."),
+    typer.Option(help="A smaller encoder that answers first; the other one reads the texts it is not sure of."),
 ]
 Data = Annotated[str, typer.Option(help="Parquet or CSV with text (or text_a, text_b), label and perhaps split.")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for everything that is made; go on in it later.")]

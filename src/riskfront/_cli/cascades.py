@@ -63,7 +63,7 @@ class CascadeOptions:
         str,
         typer.Option(
             "--rank-by",
-            help="'gain': what a better model would add for what it costs more, the default where prices differ; 'right': the "
+            help="'gain': the score that a dearer model adds for each dollar more, the default if prices differ; 'right': the "
             "probability that an answer is right.",
         ),
     ] = ""

@@ -26,7 +26,7 @@ def check(
     table: TableFile,
     columns: TableOptions,
     delta: Annotated[
-        float | None, typer.Option(help="Probability with which the check may be wrong; the certificate's.")
+        float | None, typer.Option(help="Probability with which the check may be wrong; by default the certificate's.")
     ] = None,
     leave_out_repeats: Annotated[
         bool,

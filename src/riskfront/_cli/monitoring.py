@@ -45,14 +45,16 @@ def monitor(
         list[str],
         typer.Option(help="Probability that an outcome gets a label: '0.05', or for a column 'score of full=0.05'."),
     ] = [],  # noqa: B006
-    audit_column: Annotated[str | None, typer.Option(help="Column with each outcome's own such probability.")] = None,
-    least_audit: Annotated[float | None, typer.Option(help="The smallest probability in it.")] = None,
+    audit_column: Annotated[
+        str | None, typer.Option(help="Column with each outcome's own probability of an audit.")
+    ] = None,
+    least_audit: Annotated[float | None, typer.Option(help="The smallest probability in --audit-column.")] = None,
     limit: Annotated[list[str], typer.Option(help="Watch this limit of the certificate only; repeat for more.")] = [],  # noqa: B006
     time_column: Annotated[str | None, typer.Option("--time", help="Column to tell times by.")] = None,
     warn_on: Annotated[
         str | None, typer.Option(help="Column of scores: warn, without labels, that inputs changed.")
     ] = None,
-    warn_delta: Annotated[float, typer.Option(help="Probability of ever warning wrongly.")] = 0.05,
+    warn_delta: Annotated[float, typer.Option(help="Probability of ever giving a false warning.")] = 0.05,
     idle: Annotated[
         float, typer.Option(help="Stop following after so many seconds without an outcome; 0 waits.")
     ] = 0.0,

@@ -32,7 +32,9 @@ TableFile = Annotated[
 ]
 Goals = Annotated[
     list[str],
-    typer.Option(help="A free objective, such as 'cost' or 'cost given answered'; repeat or separate by commas."),
+    typer.Option(
+        help="An outcome to make as good as possible, as 'cost' or 'cost given answered'; repeat, or use commas."
+    ),
 ]
 MethodName = Annotated[str, typer.Option(help=f"One of: {', '.join(METHODS)}.")]
 PlanningMethodName = Annotated[
@@ -71,12 +73,10 @@ Unlabelled = Annotated[
         "'error <= 0.05 proxy judge'.",
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Of the random split into planning and testing examples.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn at random.")]
 RepeatsOption = Annotated[
     str,
-    typer.Option(
-        "--repeats", help="Copies of examples: refuse; keep-one of each; or independent, draws that are equal."
-    ),
+    typer.Option("--repeats", help="Copies of examples: refuse, keep-one (of each), or independent (drawn by chance)."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Out = Annotated[Path | None, typer.Option(help="File to write.")]
@@ -124,7 +124,9 @@ class ProblemOptions:
     delta: Annotated[float, typer.Option(help="Share of runs that may certify a setting that breaks a limit.")] = 0.1
     weights: Annotated[
         str,
-        typer.Option("--weights", help="Known weight of each example and the largest one may be: 'w <= 10'."),
+        typer.Option(
+            "--weights", help="Column with the known weight of each example, and the largest possible: 'w <= 10'."
+        ),
     ] = ""
     reference: Annotated[
         str, typer.Option("--reference", help="Setting that 'score drop <= 0.02' compares with: 'full', 'model=gpt-4'.")
@@ -182,7 +184,9 @@ class TableOptions(LayoutOptions):
 
     clusters: Annotated[
         str,
-        typer.Option("--clusters", help="Column of what several rows belong to, as patient: one mean row for each."),
+        typer.Option(
+            "--clusters", help="Column that says which rows belong together, as patient; they are averaged to one."
+        ),
     ] = ""
 
     def layout(self) -> Layout:

@@ -22,11 +22,11 @@ def plan(
     pilot: Annotated[str | None, typer.Argument(help="A pilot table, to see what more examples would bring.")] = None,
     expect: Annotated[list[str] | None, typer.Option(help="What a good setting should show: 'error=0.03'.")] = None,
     settings_count: Annotated[int, typer.Option("--choices", help="How many settings there are to choose from.")] = 100,
-    chance: Annotated[float, typer.Option(help="How likely such a setting shall be certified.")] = 0.8,
+    chance: Annotated[float, typer.Option(help="Wanted probability that such a setting is certified.")] = 0.8,
     spread: Annotated[list[str] | None, typer.Option(help="Standard deviation of an outcome: 'cost=0.2'.")] = None,
     share: Annotated[
         list[str] | None,
-        typer.Option(help="Share of examples a limit speaks of, of the rarest group: 'error=0.2'."),
+        typer.Option(help="Share of examples that a limit speaks of; per group, of the rarest: 'error=0.2'."),
     ] = None,
     prevalence: Annotated[
         float | None, typer.Option(help="Share of positive examples, for limits on recall, specificity, fpr and fnr.")

@@ -35,7 +35,7 @@ Methods = Annotated[
 Trials = Annotated[
     int, typer.Option(min=0, help="Draws of calibration examples; 0 for as many as the description says.")
 ]
-Draws = Annotated[int, typer.Option("--seed", help="Of the draws of calibration examples.")]
+Draws = Annotated[int, typer.Option("--seed", help="Seed of the draws of calibration examples.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes that share the trials.")]
 
 
@@ -43,10 +43,10 @@ Jobs = Annotated[int, typer.Option(min=1, help="Processes that share the trials.
 class TablesOptions:
     """How a model is trained, and which settings are traced."""
 
-    name: Annotated[str, typer.Option(help="Of the data set; by default that of its file.")] = ""
+    name: Annotated[str, typer.Option(help="Name of the data set; by default that of its file.")] = ""
     variant: Annotated[
         str,
-        typer.Option(help="Of the training, in the names of tables; by default paper, or early with --early-layers."),
+        typer.Option(help="Name of this training in file names; by default paper, or early with --early-layers."),
     ] = ""
     exits: Annotated[str, typer.Option(help="What exits read, a table each: pooled, cls as in the paper.")] = (
         "pooled,cls"
@@ -55,12 +55,12 @@ class TablesOptions:
     validation_rows: Annotated[int, typer.Option(min=1, help="Rows to score heads and thresholds on.")] = 300
     test_rows: Annotated[int, typer.Option(min=0, help="Rows to trace; 0 for all.")] = 0
     test_split: Annotated[
-        str, typer.Option(help="Value of the column split that marks them, if not all but train.")
+        str, typer.Option(help="Value of the column split in rows to trace; by default all but train.")
     ] = ""
     max_length: MaxLength = 128
-    epochs: Annotated[int, typer.Option(min=1, help="Of fine-tuning.")] = 1
-    batch_size: Annotated[int, typer.Option(min=1, help="Of fine-tuning.")] = 32
-    learning_rate: Annotated[float, typer.Option(help="Of fine-tuning.")] = 5e-5
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of fine-tuning.")] = 1
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts in a step of fine-tuning.")] = 32
+    learning_rate: Annotated[float, typer.Option(help="Learning rate of fine-tuning.")] = 5e-5
     early_layers: Annotated[
         float, typer.Option(min=0, help="Weight on early layers in fine-tuning; 0 is the paper's training.")
     ] = 0.0

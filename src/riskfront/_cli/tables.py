@@ -38,7 +38,7 @@ from riskfront._cli.options import (
     show,
 )
 from riskfront._data.reading.sources import is_store, notes_of
-from riskfront._reporting.sentences import frontier_words
+from riskfront._reporting.sentences import frontier_words, why_no_guarantee
 from riskfront._reporting.terminal import make_console, number, show_frame, show_table
 from riskfront._reporting.trial_charts import trial_table, trial_words
 from riskfront._support import files
@@ -65,7 +65,7 @@ def calibrate(
         Path | None,
         typer.Option(
             "--sequential",
-            help="A state file: the table holds new examples of a run that goes on, which may be looked at every day.",
+            help="State file of a run that goes on: the table holds its new examples; look at it as often as you like.",
         ),
     ] = None,
     examples: Annotated[
@@ -352,13 +352,15 @@ def frontier(
     else:
         console = make_console()
         if by.method in NEVER_GUARANTEED:
-            console.print(f"NO GUARANTEE: {by.method} does not control any error probability.", style="bold red")
+            console.print(why_no_guarantee(by.method), style="bold red", markup=False)
         words = {
             "alpha": f"limit on {problem.limits[0].name}",
             "n_certified": "certified settings",
             "n_picked": "picked from (no guarantee)",
+            "tested_by": "tested by",
         }
-        shown = found.drop(columns=["p_value", "tested_at"], errors="ignore").rename(columns=words)
+        shown = found.drop(columns=["p_value", "tested_at"], errors="ignore")
+        shown = shown.replace({"tested_by": {"path": "plan", "holm": "fallback test"}}).rename(columns=words)
         show_frame(console, "Calibrated frontier: the best settings for each limit", shown)
         console.print(frontier_words(problem, together=together), markup=False)
     return 0 if "n_certified" in found and (found["n_certified"] > 0).any() else 1  # a method may only pick

@@ -214,7 +214,7 @@ class SummedLosses:
         return _once(self._memory, key, compute)
 
     def shared(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Like ``remember``, for what rests on the settings alone and is the same for all parts of a table: its grid, say."""
+        """Like ``remember``, for results of the settings alone, which all parts of a table share, such as its grid."""
         return _once(self._shared, key, compute)
 
     def means(self, term: Term | str, rows: IntArray | None = None) -> FloatArray:

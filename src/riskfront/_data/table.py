@@ -147,21 +147,21 @@ class LossTable(SummedLosses):
         return known or self._intake or self.account_of(self.n_configs)
 
     def account_of(self, n_settings: int) -> Intake:
-        """A row for each outcome of so many settings; copies of examples that were left out have rows, too."""
+        """The account of so many settings: a row for each outcome, also of copies of examples that were left out."""
         copies = n_settings * self.copies_left_out
         return Intake.whole(n_settings * self.n_examples + copies).without(COPIES, copies)
 
     def account(self, limited: Collection[str], objectives: Collection[str]) -> Intake | None:
-        """What became of the rows that a table was computed from, if it is one whose rows are not one outcome each."""
+        """For a table that was computed from other rows, such as those of runs: what became of these rows."""
         return None if self._account is None else self._account(limited, objectives)
 
     @property
     def failures(self) -> Mapping[str, tuple[float, float]]:
-        """Loss -> the least and the most that failed calls were recorded as, which must be the worst for every limit."""
+        """Loss -> the smallest and the largest value recorded for failed calls; both must be the worst for every limit."""
         return self._failures
 
     def with_failures(self, recorded_as: Mapping[str, tuple[float, float]]) -> LossTable:
-        """The same table, where failed calls were recorded as values from the first to the second of these."""
+        """The same table, with the smallest and the largest value that were recorded for failed calls, by loss."""
         table = copy(self)
         table._failures = dict(recorded_as)
         return table
@@ -173,7 +173,7 @@ class LossTable(SummedLosses):
         return table
 
     def with_compared_examples(self) -> LossTable:
-        """The same table, where copies were looked for among the examples themselves, which tell more than their losses."""
+        """The same table, marked as checked for copies by the examples themselves, which tell more than their losses."""
         table = copy(self)
         table.examples_compared = True
         return table
@@ -210,7 +210,7 @@ class LossTable(SummedLosses):
 
     @property
     def clusters(self) -> str | None:
-        """What each example is the mean over the rows of, such as "patient"; None where examples are rows."""
+        """The group over whose rows each example is a mean, such as "patient"; None where examples are rows."""
         return self._clusters
 
     @property
@@ -412,7 +412,7 @@ class LossTable(SummedLosses):
         return table
 
     def check(self, rows: IntArray | None = None) -> None:
-        """Compare losses of these settings, or of all, that stay in a store with what was written there."""
+        """Compare the losses of these settings, or of all, with the digests in their store."""
         for column in (*self._sample.losses.values(), *self._sample.missing.values()):
             if not isinstance(column, np.ndarray):
                 column.check(rows)

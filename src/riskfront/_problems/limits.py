@@ -58,7 +58,7 @@ class Limit:
             saves labels. With ``drop_from`` the drop of the proxy stands for the drop.
         said: the word by which the limit was asked for, such as "precision"; results and messages use it instead of the name of
             the loss and its condition.
-        proxy_weight: how much of the proxy is believed in planning; chosen on the planning examples. Testing learns its own.
+        proxy_weight: the weight of the proxy in planning; chosen on the planning examples. Testing learns its own.
         padded: test a conditional limit in the paper's padded form (loss alpha for excluded examples, all n kept)
             instead of on the selected examples alone. Valid but far weaker; for comparison.
 
@@ -227,7 +227,7 @@ class Limit:
         return f"{name} {sign} {self.value:.10g}" + (f" proxy {self.proxy}" if self.proxy is not None else "")
 
     def meant_percentage(self, low: float, high: float) -> str:
-        """A question to who wrote 5 for 5 % of a share; empty where it cannot be meant."""
+        """The question whether 5 was meant as 5 %, for a share; empty where it cannot have been."""
         if (low, high) != (0, 1) or not 1 < self.value <= 100:
             return ""
         return f" Did you mean {self.value:g} %, which is {self.value / 100:g}?"

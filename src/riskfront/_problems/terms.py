@@ -12,7 +12,7 @@ class Term:
     which examples: in each group, given a condition.
 
     A ratio with the sum of ``over``, each column with its factor, is averaged as loss - at * over; a mean with ``weights`` as
-    weight * (loss - at); what lies ``beyond`` a threshold as the excess over it, or what is missing to it (``lower``). A
+    weight * (loss - at); with ``beyond``, a threshold, the part of the loss above it, or with ``lower`` the part below it. A
     ``gap`` is the difference between two groups of ``per``. With a ``proxy``, two columns, the loss is averaged minus
     ``proxy_weight`` times the difference of the first from the second (``_data/unlabelled_batches.py``).
 

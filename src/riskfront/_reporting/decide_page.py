@@ -29,7 +29,7 @@ _HEIGHT = 900  # of the cell in a notebook, in pixels
 def write_decide_page(
     frontier: Frontier, path: str | os.PathLike[str], *, file: str | None = "frontier.json", command: str | None = None
 ) -> None:
-    """Write a page on which people choose the limits: it opens from a file, offline, and asks nobody for anything.
+    """Write a page on which people choose the limits. It opens from a file and makes no request to the network.
 
     Args:
         frontier: the result of ``riskfront.frontier`` with values by the names of limits.

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from riskfront._calibration.certificates.verdict import listed
 from riskfront._calibration.monitoring import words
 from riskfront._calibration.monitoring.detector import ratio
 from riskfront._calibration.monitoring.monitor import Monitor, Watch
@@ -103,8 +104,8 @@ def _rules(monitor: Monitor) -> list[str]:
     ]
     if rules.audit is not None:
         shown = rules.audit if not isinstance(rules.audit, float | int) else {"every limited loss": rules.audit}
-        listed = words.listed([f"{name}: {number(rate)}" for name, rate in shown.items()])
-        found.append(f"Labels come from a random audit with these probabilities: {listed}.")
+        rates = listed([f"{name}: {number(rate)}" for name, rate in shown.items()])
+        found.append(f"Labels come from a random audit with these probabilities: {rates}.")
     if rules.audit_column is not None:
         found.append(f"Labels come from a random audit with the probabilities in '{rules.audit_column}'.")
     return found

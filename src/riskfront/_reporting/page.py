@@ -48,7 +48,7 @@ def write_report(
     frontier: pd.DataFrame | None = None,
     command: str | None = None,
 ) -> None:
-    """Write a page that explains a certificate to those who sign it and those who doubt it.
+    """Write a page that explains a certificate to the people who must approve it.
 
     Args:
         certificate: what to explain.

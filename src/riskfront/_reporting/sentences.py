@@ -160,6 +160,11 @@ def near_misses(certificate: Certificate) -> list[str]:
     ]
 
 
+def why_no_guarantee(method: str) -> str:
+    """One sentence on a method without a guarantee."""
+    return f"NO GUARANTEE: {method} does not account for luck, and of many settings the best measured one was lucky."
+
+
 def frontier_words(problem: Problem, *, together: bool) -> str:
     """What a list of limits means: each by itself, or all with one confidence."""
     if not together:

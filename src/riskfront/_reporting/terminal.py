@@ -66,14 +66,9 @@ def show_grid(
     """A table whose first ``left`` columns hold words. Numbers are never broken: headers go on in the next line, then the first
     column does, and what still does not fit comes in further tables below, each with the first column."""
     cells = [[number(cell) for cell in row] for row in rows]
-    for block, columns in enumerate(_blocks(headers, cells, console.width)):
-        table = Table(
-            title=title if block == 0 else None,
-            title_justify="left",
-            title_style="bold",
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-        )
+    console.print(title, style="bold", markup=False)  # as a title of the table it would be broken at the table's width
+    for columns in _blocks(headers, cells, console.width):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for index, width in columns.items():
             table.add_column(
                 escape(headers[index]), justify="left" if index < left else "right", overflow="fold", width=width
@@ -110,7 +105,7 @@ def _blocks(headers: Sequence[str], cells: Sequence[Sequence[str]], room: int) -
 def show_certificate(console: Console, certificate: Certificate) -> None:
     """The verdict in words, the setting, the limits, the chosen settings, and how it was made."""
     if not certificate.guaranteed and not certificate.is_used_up:
-        console.print(f"NO GUARANTEE: {certificate.method} does not control any error probability.", style="bold red")
+        console.print(sentences.why_no_guarantee(certificate.method), style="bold red", markup=False)
     console.print(
         certificate.verdict(),
         style="bold green"

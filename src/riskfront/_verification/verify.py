@@ -50,7 +50,7 @@ def verify(
     unlabelled: Data | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Recompute a certificate from the data, all of them; what does not match, in words. Empty: it matches.
+    """Recompute a certificate from the data. Returns sentences on what does not match; empty if all matches.
 
     Args:
         certificate: made by ``calibrate``, by ``certify``, by ``tune`` with a store, or by a ``Sequential`` run.

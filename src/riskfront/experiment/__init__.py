@@ -1,4 +1,4 @@
-"""Calibrating again and again: ``riskfront.experiment.run``. The public door to ``riskfront.experiment``."""
+"""Calibrating again and again: ``riskfront.experiment.run``."""
 
 from riskfront.experiment._repeated_splits import run, summarize
 

@@ -36,7 +36,7 @@ class OrderedKnob:
         start: the value of the knob to begin at; safer ones are skipped. Needed where a limit speaks of few or no
             examples at the safest
             end, as precision does where nothing is called positive: a sequence that fails at once certifies nothing. Choose it
-            beforehand, on other examples or from scores alone that were drawn apart from the tested ones.
+            beforehand, on other examples, or by the scores of examples that are not tested.
 
     Examples:
         >>> OrderedKnob(safest={"threshold": "high"}).opt_fraction  # no plan is learned: every example tests

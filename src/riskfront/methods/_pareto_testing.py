@@ -94,7 +94,7 @@ class ParetoTesting:
         return replace(plain, opt_fraction=opt_fraction, max_settings=max_settings, prune=prune)
 
     def resolve_defaults(self, n_examples: int, n_settings: int, alike: int | None = None) -> ParetoTesting:
-        """The same with every share that was left open decided, from these numbers and how many settings are alike."""
+        """A copy with every open share decided, by the numbers of examples, of settings and of similar settings."""
         shares: Mapping[str, Any] = {"opt_fraction": planning_share, "holm_share": default_holm_share}
         return replace(self, **{name: shares[name](n_examples, n_settings, alike) for name in self._open})
 

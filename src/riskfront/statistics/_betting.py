@@ -1,6 +1,6 @@
 """The betting p-value: money won by betting against the hypothesis, on any bounded loss, one example after the other.
 
-The stakes have a target, 1 / level, and are re-aimed after every loss at what is still missing to it (Voracek and Orabona,
+The stakes have a target, 1 / level, and are set anew after every loss by the wealth that is still missing (Voracek and Orabona,
 2025, arXiv 2505.22422). Each stake knows the losses before its own and nothing else, so the largest wealth W ever reached makes
 1 / W a p-value at every level (Ville's inequality), whatever the target was. It is sharpest at the level it aimed at.
 """
@@ -38,7 +38,7 @@ def betting(
     Args:
         losses: (rows, n) in [0, 1], one row a setting, in an order fixed beforehand.
         alpha: the limit, in (0, 1), or one for each bet.
-        level: what the stakes aim at, or one for each bet; fixed before the losses were seen.
+        level: the level that stakes are made for, or one for each bet; fixed before the losses were seen.
         selected: (rows, n) or (1, n); a conditional risk bets on the selected examples only, as if the others were absent.
         of: (bets,), the row of losses that each bet is on; by default one bet on each row.
     """

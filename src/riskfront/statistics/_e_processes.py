@@ -1,8 +1,8 @@
 """E-processes: wealth won by betting against H: E[x] > alpha, taken further as losses come, and valid at every moment.
 
-The stakes are those of ``betting``: re-aimed after every loss at what is still missing to 1 / level. Each stake knows losses
-before its own and nothing else, so under H the chance that the wealth ever reaches 1 / level is at most level (Ville's
-inequality). One may look after every loss, and stop whenever one likes.
+The stakes are those of ``betting``: set anew after every loss by the wealth that is still missing to 1 / level. Each stake
+knows losses before its own and nothing else, so under H the chance that the wealth ever reaches 1 / level is at most level
+(Ville's inequality). One may look after every loss, and stop whenever one likes.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class EProcesses:
 
     Args:
         alpha: (bets,) the limits, in (0, 1).
-        level: what the stakes aim at.
+        level: the level that stakes are made for.
         horizon: (bets,) n, how many losses may come; more may come all the same.
         expected: from planning examples, say; never from the losses that are bet on.
     """

@@ -1,6 +1,6 @@
 """The betting p-value with stakes that are tuned once, for level delta and n losses.
 
-``betting`` re-aims its stakes after every loss and is sharper; this form stays for comparison.
+``betting`` sets its stakes anew after every loss and is sharper; this form stays for comparison.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def powered_betting(
         losses: (rows, n) in [0, 1], one row a setting, in an order fixed beforehand.
         differences: (rows, n), proxy minus the mean proxy of the example's own batch; mean 0, within ``reach``.
         alpha: the limit, in (0, 1).
-        level: what the stakes aim at, or one for each row, (rows,).
+        level: the level that stakes are made for, or one for each row, (rows,).
         reach: what a difference can be at least and at most; at least one end is -1 or 1.
         selected: (rows, n) or (1, n); a conditional risk bets on the selected examples only.
     """

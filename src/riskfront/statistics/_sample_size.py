@@ -136,7 +136,7 @@ def examples_to_win(sequence: FloatArray, alpha: float, level: float, most: int 
     Args:
         sequence: losses in [0, 1] in the order of the bets, (n,), repeated as often as needed.
         alpha: the limit, in (0, 1).
-        level: what the stakes aim at.
+        level: the level that stakes are made for.
         most: where to give up.
     """
     gains = alpha - np.asarray(sequence, dtype=np.float64)

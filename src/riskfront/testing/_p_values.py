@@ -113,7 +113,7 @@ def _of_function(p_value: PValue, null: NullLosses, losses: Array) -> npt.ArrayL
 
 
 def p_value_of_name(p_value: str, null: NullLosses, losses: Array) -> FloatArray:
-    """By the door that every calibration takes."""
+    """As every calibration computes it."""
     table = LossTable([{"test": i} for i in range(len(losses))], {"loss": losses}, bounds={"loss": null.bounds})
     problem = Problem([Limit("loss", at_most=null.limit, p_value=p_value)], ["loss"])
     return Evidence(problem, table).combined(np.arange(len(losses)))

@@ -60,7 +60,7 @@ class Gain:
     drop_error: float | None = None
 
     def sentence(self, problem: Problem, delta: float | None = None) -> str:
-        """For people; `delta` is that of all looks at the same texts, by default that of the problem."""
+        """For people; `delta` is that of all uses of the same texts, by default that of the problem."""
         parts = [
             f"x{self.operations:.3g} fewer operations",
             _times(self.seconds, f"here in batches of {BATCH}"),

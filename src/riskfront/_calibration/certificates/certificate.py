@@ -58,14 +58,14 @@ class Certificate:
         groups: group -> its values, for limits that hold in each group. No other value is covered.
         loss_bounds: the declared range of each limited loss; a negative low end means that a signed mean is controlled.
         source: how the command line read the table, so that ``verify`` can read it in the same way; None elsewhere.
-        split_by: what shuffled the examples beside the seed: "contents"; "drawn ..." with a draw from the operating system,
-            where examples say too little, or with a digest of what an estimator was fitted to; or nothing ("positions").
-        choice: what was asked of the chosen settings to tell which comes first; "" for the order of the objectives.
+        split_by: what shuffled the examples besides the seed: "contents", their content; "drawn ...", a draw from the operating
+            system, where examples hold too little, or a digest of an estimator's X and y; "positions", nothing else.
+        choice: the rule that says which of the chosen settings comes first; "" for the order of the objectives.
         notes: sentences on what the guarantee speaks of, where that is not every new example: what was left out of the data.
         near_misses: the best setting that was tested and failed although it measures within the limits, if it would have been
             chosen: which limit stopped it, and about how many testing examples would do. None where it was not looked for.
         thresholds: limit -> the threshold that the planning examples chose for it, for limits on the worst cases.
-        clusters: what each example is the mean over the rows of, such as "patient"; None where examples are rows.
+        clusters: the group over whose rows each example is a mean, such as "patient"; None where examples are rows.
         example_fingerprints: for each chosen setting a few contents of the examples, by which ``check`` knows them again.
         unlabelled: which unlabelled examples helped to test limits with proxies: how many there are, how many were used, their
             fingerprint, and for each such limit the share of the variance of its labels that the proxy left on the planning

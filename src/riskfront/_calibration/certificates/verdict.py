@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,9 +11,13 @@ from riskfront._calibration.certificates.uses_of_test_set import uses_in_words
 from riskfront._problems.limits import Limit
 from riskfront._problems.problem import Problem
 
-#: losses in money and in time: never shown in per cent
+#: names under which logs keep prices
 PRICES = ("cost", "cost_usd", "total_cost", "price")
-DURATIONS = ("latency", "seconds", "time", "duration")
+#: a loss with one of these words in its name is money or time, and never shown in per cent
+_AMOUNTS = re.compile(
+    "costs?|prices?|fees?|money|dollars?|usd|euros?|eur|pounds|gbp|spend|spending|latency|latencies|durations?|ms|"
+    "milliseconds|seconds|secs|minutes|hours"
+)
 
 _MOST_GROUPS = 10  # a sentence names so many groups; the certificate and its page list them all
 
@@ -74,14 +79,15 @@ def in_words(limit: Limit, bounds: Sequence[float] | None, groups: Groups) -> st
     """What a limit says of new examples: "error stays at or below 5 %"."""
     side = "stays at or below" if limit.at_least is None else "stays at or above"
     share = bounds is not None and bounds[0] in (0, -1) and bounds[1] == 1 and limit.quantile is None
-    share = share and limit.loss not in (*PRICES, *DURATIONS)  # bounds of (0, 1) may only mean that none were declared
+    share = share and not _is_amount(limit.loss)  # bounds of (0, 1) may only mean that none were declared
     if limit.over:  # recall and its like, or a part of what it is divided by, are shares; anything else is a number
         share = limit.said is not None or dict(limit.term.over).get(limit.loss) == 1
     value = f"{100 * limit.value:.10g} %" if share else f"{limit.value:.10g}"
     if limit.said is not None:
         return f"{limit.said}{_in_every(limit, groups)} {side} {value}"
-    name = limit.loss if limit.quantile is None else f"the {limit.quantile:g}-quantile of {limit.loss}"
-    name = f"the mean of the worst {100 * limit.worst:.10g} % of {name}" if limit.worst is not None else name
+    name = (
+        f"the mean of the worst {100 * limit.worst:.10g} % of {limit.loss}" if limit.worst is not None else limit.loss
+    )
     name = f"the largest difference in {name} between two values of {limit.gap_per}" if limit.gap_per else name
     name += f"{_named(groups.get(limit.gap_per, ()))}" if limit.gap_per else ""
     name = replace(limit, per=None, weights=None, largest_weight=None).name if limit.over else name
@@ -92,7 +98,14 @@ def in_words(limit: Limit, bounds: Sequence[float] | None, groups: Groups) -> st
     name += " (gains offset losses)" if signed else ""
     name += _in_every(limit, groups)
     name += f" given {limit.given}" if limit.given and not limit.over else ""
-    return f"{name} {side} {value}"
+    on = "" if limit.quantile is None else f" for at least {100 * limit.quantile:.10g} % of examples"
+    return f"{name} {side} {value}{on}"
+
+
+def _is_amount(loss: str) -> bool:
+    """Whether a name speaks of money or time: "dollars", "cost_usd", "latency (ms)"; a "relative_cost" is a share."""
+    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", loss)]
+    return loss == "time" or ("relative" not in words and any(map(_AMOUNTS.fullmatch, words)))
 
 
 def _in_every(limit: Limit, groups: Groups) -> str:

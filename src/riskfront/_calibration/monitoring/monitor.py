@@ -50,7 +50,7 @@ class Monitor:
       among limits and groups;
     - ``promise="run-length"``: a false alarm comes after ``run_length`` outcomes or more on average. Alarms are faster.
 
-    An alarm stays: it names the limit, the outcome at which it was seen, and an estimate of where the change was. The promises
+    An alarm stays: it names the limit, the outcome that raised it, and an estimate of where the change was. The promises
     need no independence: they hold as long as the risk given the past is within the limit at every outcome.
 
     Args:
@@ -58,7 +58,7 @@ class Monitor:
         delta: the chance of ever raising a false alarm.
         promise: "no-false-alarm" or "run-length".
         run_length: outcomes until a false alarm, on average, for the second promise.
-        missing: what an outcome counts as that should have a label and has none: "worst" (the default), or "leave-out", which
+        missing: how an outcome counts whose label should be there and is missing: "worst" (the default), or "leave-out", which
             needs that labels go missing whatever their value. An outcome whose group is missing may belong to any: as "worst"
             it counts in every group of the limit if its loss is above the limit, and in none if not.
         audit: the probability with which an outcome gets a label at random; outcomes without one then do not count, except
@@ -71,7 +71,7 @@ class Monitor:
         time: a column to tell times by, such as "date"; only shown.
         warn_on: a column of scores or confidences: a test of whether they stay exchangeable warns without labels that inputs
             changed. It is a warning with a delta of its own, never an alarm.
-        warn_delta: the chance of ever warning wrongly.
+        warn_delta: the chance of ever giving a false warning.
 
     For a drop from a reference, the column "<loss> of <reference>" holds what the reference lost on the same request.
     With the proxy of a limit and an audit, outcomes must come in an order that does not depend on which were audited.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from riskfront._calibration.certificates.verdict import listed
 from riskfront._calibration.monitoring.watched_limit import NO_GROUP
 
 if TYPE_CHECKING:
@@ -112,10 +113,6 @@ def rate_words(limit: str, labelled: int, due: int, rate: float) -> str:
         f"Labels came for {100 * labelled / due:.3g} % of outcomes of '{limit}', but {100 * rate:.3g} % was declared: "
         "the audit is not the random one that the promise rests on."
     )
-
-
-def listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def row(watch: Watch) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """Example fingerprints: one definition of "the same example" for rows of numbers, data frames, texts, records and losses.
 
 Two examples are the same if all their values are: numbers by value (-0.0 is 0.0), texts without regard to white space, case and
-compatible characters. Position, file, index and container do not count. Every door asks here: ``evaluate``, ``tune``, ``fit``
-and sequential runs by the examples themselves, ``accelerate`` by their texts, tables and ``check`` by what was lost on them,
-cascades by names and logged numbers.
+compatible characters. Position, file, index and container do not count. ``evaluate``, ``tune``, ``fit`` and sequential runs
+compare the examples themselves, ``accelerate`` texts, tables and ``check`` losses, cascades names and logged numbers.
 """
 
 from __future__ import annotations

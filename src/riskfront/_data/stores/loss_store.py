@@ -83,7 +83,7 @@ class LossStore:
         task: what the store belongs to; it is made if it does not exist, and refused if it belongs to another task.
             Without it an existing store is opened for reading.
         storage_options: for fsspec.
-        whole: refuse a store that has lost settings. Whoever names the settings they need finds out without it.
+        whole: refuse a store that has lost settings. Not needed where settings are named: a lost one is then an error.
 
     Examples:
         >>> import tempfile

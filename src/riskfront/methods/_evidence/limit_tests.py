@@ -74,7 +74,7 @@ class Evidence:
         """(rows, limits): the p-value of each limit, the largest over its groups.
 
         Args:
-            target_levels: (rows,) the levels that bets aim at, known before the losses were; by default delta.
+            target_levels: (rows,) the levels that stakes are made for, fixed before the losses were seen; by default delta.
         """
         return _side_by_side([test.p_values(self.table, rows, target_levels).max(axis=1) for test in self.tests])
 

@@ -65,17 +65,14 @@ def accelerate_cascade(
 
     Args:
         small: folder or hub name of an encoder, or a scikit-learn pipeline from texts to probabilities, such as
-            `make_pipeline(TfidfVectorizer(), LogisticRegression())`: a copy of it is fitted, which `cascade.small.model` is;
-            whoever loads the folder hands it over. It counts as a linear classifier on words.
-        large: folder or hub name of an encoder; it alone is what accuracy drops are measured against.
+            `make_pipeline(TfidfVectorizer(), LogisticRegression())`. A copy of it is fitted, `cascade.small.model`; pass it
+            to `from_pretrained`. Its cost is counted as that of a linear classifier on words.
+        large: folder or hub name of an encoder; accuracy drops are measured against it alone.
         problem: limits and objectives on the columns of `CascadeTrace`.
         plan: as for `accelerate`; by default 30 exit thresholds and neither heads nor tokens pruned, which needs one pass
             through each encoder.
         n_small: thresholds at which texts stay with the small encoder, 0 (never) included.
-        data: see ``say``.
-        out: see ``say``.
-        device: see ``say``.
-        say: as for `accelerate`.
+        data: as for `accelerate`, and so are ``out``, ``device`` and ``say``.
     """
     plan, folder = plan or Plan(grid=Grid(head=1, token=1, layer=30)), Path(out)
     check_cascade_problem(problem, plan.grid)

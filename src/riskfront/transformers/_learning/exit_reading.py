@@ -43,8 +43,8 @@ class HeadTraining:
             that read [CLS], which are the paper's.
         token_rows: token predictors learn from at most as many examples, because scores need gradients; None for all.
         token_epochs: passes over those examples.
-        batch_size: see ``learning_rate``.
-        learning_rate: of both.
+        batch_size: examples a step, of token predictors; exit heads take larger steps.
+        learning_rate: of exit heads and token predictors.
         standardise: let exit heads learn from standardised inputs; False to see what it brings.
         temperature: of each exit, set on validation examples, so that entropies mean the same at every depth; it brought
             nothing on AG News and QQP.

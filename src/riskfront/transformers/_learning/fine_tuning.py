@@ -33,10 +33,10 @@ class FineTuning:
     """How to train: AdamW with a linear warm-up and a linear fall of the learning rate.
 
     Args:
-        epochs: see ``weight_decay``.
-        batch_size: see ``weight_decay``.
-        learning_rate: see ``weight_decay``.
-        weight_decay: as usual.
+        epochs: passes over the training rows.
+        batch_size: texts a step.
+        learning_rate: its highest value, after the warm-up.
+        weight_decay: that of AdamW.
         warmup: share of the steps in which the learning rate rises.
         early_layers: weight of a second loss, the mean over the exits of the cross-entropy of a linear classifier on what the
             exit reads, standardised. Early layers then learn to answer too, and examples can leave earlier. 0 is the paper's
