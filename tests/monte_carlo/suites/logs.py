@@ -40,8 +40,8 @@ def inspect_epochs(trial: int) -> bool:
 
 
 def stopped_early(trial: int) -> bool:
-    """Inspect's early stopping ends a run as soon as its answers so far would pass, at a score a hair below its limit; to refuse
-    is right."""
+    """Inspect's early stopping ends a run as soon as its answers so far would pass, at a score a hair below its limit. To
+    refuse the log is right."""
     n, exact = 2 * N, rf.Problem([rf.Limit("score", at_least=0.9, p_value="binomial")], minimize="latency")
     right, seen = np.random.default_rng([104, trial]).random(n) < 0.9 - 1e-9, np.arange(1, n + 1)
     good = np.flatnonzero((binom.cdf(np.cumsum(~right), seen, 0.1) <= exact.delta) & (seen >= 30))
