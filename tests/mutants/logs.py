@@ -9,6 +9,7 @@ import numpy as np
 import riskfront as rf
 from riskfront._data.logs import gather, read_runs
 from riskfront._data.logs.runs import Runs
+from riskfront._data.logs.tools import inspect_ai
 from riskfront._data.reading import column_roles
 from tests.mutants.mutant import Mutant, everywhere, method
 
@@ -76,7 +77,15 @@ def scores_of_failures_unseen() -> None:
     everywhere(column_roles.recorded_failures, lambda source: {})
 
 
+def stopped_runs_count() -> None:
+    """What early stopping left of a run counts as all of it."""
+    everywhere(inspect_ai._refuse_stopped_early, lambda header, where: None)
+
+
 MUTANTS = [
+    Mutant(
+        "runs that were stopped early count", "logs: a run that was stopped when it looked good", stopped_runs_count
+    ),
     Mutant("failures have a second try", "logs: failures were asked again", second_tries_count),
     Mutant("failed calls keep the best score", "calibrate: failed calls score as the best", scores_of_failures_unseen),
     Mutant("failed calls keep their scores", "cascade: failed calls with a score", scores_of_failed_calls_count),

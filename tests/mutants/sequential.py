@@ -11,6 +11,7 @@ from riskfront._calibration.sequential import certificates, path_test, taken_in
 from riskfront._calibration.sequential.ask_tell import Sequential
 from riskfront._calibration.sequential.inspect_stopping import InspectStopping
 from riskfront._calibration.sequential.path_test import PathTest
+from riskfront._running.tuning.recorded_uses import UsedExamples
 from riskfront.statistics._e_processes import EProcesses
 from tests.mutants.mutant import Mutant, everywhere, method
 
@@ -158,6 +159,11 @@ def inspected_again() -> None:
     method(InspectStopping, "start_task", broken)
 
 
+def functions_forgotten() -> None:
+    """A function that holds something else after its calls is another one."""
+    method(UsedExamples, "called", lambda real: lambda self: None)
+
+
 DAILY = "sequential: labels come daily, forty rivals"
 GIVEN_UP = "tune, adaptive: given up one after the other"
 AGAIN = "sequential: told again after a restart"
@@ -190,5 +196,6 @@ MUTANTS = [
         "sequential: checked on planning examples",
         planning_examples_forgotten,
     ),
+    Mutant("tune: functions forgotten", "tune: asked again by a function that counts", functions_forgotten),
     Mutant("sequential: Inspect, begun again", "sequential: Inspect, run until it passes", inspected_again),
 ]

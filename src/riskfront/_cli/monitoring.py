@@ -187,7 +187,7 @@ def _show(watched: rf.Monitor, as_json: bool) -> None:
     for index, sentence in enumerate(watched.sentences()):
         style = ("bold red" if watched.alarm else "bold green") if index == 0 else None
         console.print(sentence, style=style, markup=False)
-    header = ["limit", "outcomes", "risk", "evidence", "alarm at"]
+    header = ["limit", "outcomes", "risk", "evidence", "threshold"]
     rows = [
         [watch.name, row["outcomes"], row["risk"], row["evidence"], row["threshold"]]
         for watch, row in zip(watched.watches, map(words.row, watched.watches), strict=True)

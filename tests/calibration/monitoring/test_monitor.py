@@ -113,6 +113,10 @@ def test_an_audit_counts_audited_outcomes_alone():
     plain.update({"error": errors[seen]})
     assert audited.watches[0].detector.evidence == plain.watches[0].detector.evidence
     assert "declared" not in audited.verdict()
+    failed = rf.Monitor(made, audit=0.1)
+    failed.update({"error": ["timeout", "0", None, "", "NA", float("nan"), pd.NA, 1]})
+    row = failed.status.iloc[0]
+    assert (row["outcomes"], row["missing"], row["risk"]) == (3, 1, 2 / 3)  # a label that cannot be read was audited
     doubted = rf.Monitor(made, audit=0.2)
     doubted.update({"error": np.where(seen, errors, np.nan)})
     assert "but 20 % was declared" in doubted.verdict()

@@ -175,6 +175,23 @@ def test_broken_logs_are_left_out_by_name_if_that_is_asked_for(tmp_path):
     assert runs.intake.read == 10
 
 
+def test_a_log_that_was_stopped_early_is_refused(tmp_path):
+    MAKERS["inspect"](tmp_path)
+    stopping = {"manager": "own", "early_stops": [{"id": "q2", "epoch": 1}], "metadata": {"verdict": "passed"}}
+    stopped = inspect_log("third", [1.0, 0.0]) | {"results": {"early_stopping": stopping}}
+    (tmp_path / "third.json").write_text(json.dumps(stopped))
+    with pytest.raises(
+        rf.InvalidInputError, match=r"third.json.*'own', verdict 'passed'\) left out 1, .* --skip-broken"
+    ):
+        rf.read_runs(tmp_path)
+    with pytest.warns(rf.LeftOutWarning, match=r"third.json: a log must hold all samples"):
+        assert sorted(rf.read_runs(tmp_path, skip_broken=True).names) == ["large", "small"]
+    (tmp_path / "third.json").write_text(
+        json.dumps(stopped | {"results": {"early_stopping": stopping | {"early_stops": []}}})
+    )
+    assert len(rf.read_runs(tmp_path)) == 3
+
+
 def test_what_an_evaluation_that_did_not_end_lacks_is_not_left_out(tmp_path):
     MAKERS["inspect"](tmp_path)
     (tmp_path / "stopped.json").write_text(json.dumps(inspect_log("third", [1.0, 0.0]) | {"status": "cancelled"}))

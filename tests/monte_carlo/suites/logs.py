@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binom
 
 import riskfront as rf
 from riskfront.errors import InvalidInputError
@@ -36,6 +37,27 @@ def inspect_epochs(trial: int) -> bool:
             (folder / f"{model}.json").write_text(json.dumps(log))
 
     return _certifies_anything(write, trial)
+
+
+def stopped_early(trial: int) -> bool:
+    """Inspect's early stopping ends a run as soon as its answers so far would pass, at a score a hair below its limit. To
+    refuse the log is right."""
+    n, exact = 2 * N, rf.Problem([rf.Limit("score", at_least=0.9, p_value="binomial")], minimize="latency")
+    right, seen = np.random.default_rng([104, trial]).random(n) < 0.9 - 1e-9, np.arange(1, n + 1)
+    good = np.flatnonzero((binom.cdf(np.cumsum(~right), seen, 0.1) <= exact.delta) & (seen >= 30))
+    ran = int(good[0]) + 1 if len(good) else n
+    log = inspect_log("small", right[:ran].astype(float).tolist())
+    stops = [{"id": f"q{left}", "epoch": 1, "reason": "good enough"} for left in range(ran, n)]
+    log["results"] = {"early_stopping": {"manager": "own", "early_stops": stops, "metadata": {}}}
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (Path(folder) / "small.json").write_text(json.dumps(log))
+        try:
+            rf.read_runs(folder).save(f"{folder}/runs.parquet")
+        except InvalidInputError:
+            return False
+        table, _ = rf.read_table(f"{folder}/runs.parquet", exact, binary=["score"])
+        return bool(rf.calibrate(table, exact, method="holm", seed=trial))
 
 
 def _inspect_sample(sample: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
@@ -218,6 +240,7 @@ SUITES = [
     Suite("calibrate: failed calls score as the best", one_by_one(failed_calls_as_the_best), 100),
     Suite("cascade: failed calls with a score", one_by_one(scored_failures), 100),
     Suite("cascade: a model ran on easy questions alone", one_by_one(easy_questions_alone), 100),
+    Suite("logs: a run that was stopped when it looked good", one_by_one(stopped_early), 100),
     Suite("logs: an epoch of Inspect that failed", one_by_one(inspect_epochs), 100),
     Suite("logs: the only call of an example failed", one_by_one(inspect_alone), 100),
     Suite("logs: a repeat of promptfoo that failed", one_by_one(promptfoo_repeats), 100),

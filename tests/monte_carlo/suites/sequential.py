@@ -236,6 +236,19 @@ def given_up(number: int) -> bool:
     return bool(found)
 
 
+def asked_by_a_function_that_counts(number: int) -> bool:
+    """Six seeds until one passes, of a function that counts its calls. A miss is a false certificate that states 90 %."""
+    lost, calls = errors("binary", np.random.default_rng([105, number]), 20, 200), [0]
+
+    def losses(config: dict[str, int], examples: np.ndarray) -> dict[str, np.ndarray]:
+        calls[0] += len(examples)
+        return {"error": lost[config["setting"], examples], "cost": np.full(len(examples), 1 / (1 + config["setting"]))}
+
+    options: dict[str, Any] = {"search": "grid", "progress": False, "adaptive": bool(number % 2)}
+    found = [rf.tune(losses, np.arange(200), _space(), PROBLEM, seed=seed, **options) for seed in range(6)]
+    return any(bool(one) and one.delta_of_all_looks < 1.5 * DELTA for one in found)
+
+
 class _Score(NamedTuple):
     value: float
 
@@ -290,6 +303,7 @@ SUITES = [
     Suite("tune, adaptive: all break the limit", one_by_one(adaptive_tune), 500, DELTA),
     Suite("tune, adaptive: safe ones first", one_by_one(some_are_safe), 300, DELTA),
     Suite("tune, adaptive: given up one after the other", one_by_one(given_up), 300, DELTA),
+    Suite("tune: asked again by a function that counts", one_by_one(asked_by_a_function_that_counts), 150),
     Suite("sequential: Inspect's early stopping", one_by_one(inspected), 600, DELTA),
     Suite("sequential: Inspect, run until it passes", one_by_one(inspected_twice), 400, DELTA),
 ]

@@ -77,6 +77,28 @@ def test_again_states_what_is_left_of_the_confidence(tmp_path: Path) -> None:
         rf.Certificate.from_dict(changed)
 
 
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_function_is_known_again_however_its_calls_change_what_it_holds(adaptive: bool) -> None:
+    """Positions are told apart by the function that looks them up; its counters and random numbers are no other data."""
+    calls, noise, level = [0], np.random.default_rng(3), 0.05 + 0.01 * adaptive
+
+    def losses(config: dict[str, Any], examples: Any) -> dict[str, Any]:
+        calls[0] += len(examples)
+        return {"error": noise.random(len(examples)) < level, "cost": np.full(len(examples), config["k"] / 400)}
+
+    def asked(limit: float) -> rf.Certificate:
+        problem, options = rf.Problem([f"error <= {limit}"], minimize=["cost"]), {"search": "random", "budget": 5}
+        return rf.tune(losses, np.arange(200), SPACE, problem, adaptive=adaptive, **options)
+
+    assert [len(asked(limit).earlier_looks) for limit in (0.2, 0.18, 0.16)] == [0, 1, 2]
+
+    def failing(config: dict[str, Any], examples: Any) -> dict[str, Any]:
+        raise RuntimeError("the service is down")
+
+    with pytest.raises(rf.errors.EvaluationError):
+        rf.tune(failing, np.arange(200), SPACE, PROBLEM, adaptive=adaptive, search="random", budget=5)
+
+
 @pytest.mark.filterwarnings("ignore:.*delta")  # so large a delta is warned of
 def test_no_confidence_left(tmp_path: Path) -> None:
     sure = rf.Problem(["error <= 0.5"], minimize=["cost"], delta=0.6)

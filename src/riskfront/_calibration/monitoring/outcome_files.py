@@ -25,7 +25,7 @@ from riskfront.errors import InvalidInputError, StoreError
 CHUNK = 4_000_000  # bytes that are read at a time
 _KNOWN = 4096  # bytes at the beginning and before the end by which a file is recognised
 _TELLING = 1024  # shorter beginnings may be equal by chance
-_NO_NUMBER = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "null", "None")
+NO_VALUE = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "null", "None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def _from_csv(
                 names=list(header),
                 dtype=dict.fromkeys((name for name in names if name in header), str),
                 keep_default_na=False,
-                na_values={name: _NO_NUMBER for name in header if name not in names},
+                na_values={name: NO_VALUE for name in header if name not in names},
                 index_col=False,
                 on_bad_lines="error",
                 skip_blank_lines=len(header) > 1,  # the empty line of a single column is a missing outcome

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from riskfront._calibration.monitoring.outcome_files import NO_VALUE
 from riskfront._calibration.monitoring.promise import Rules
 from riskfront._problems.limits import Limit
 from riskfront._support.arrays import BoolArray, FloatArray, IntArray
@@ -109,7 +110,7 @@ class WatchedLimit:
         values = {name: columns.numbers(name) for name in self.losses}
         for name, found in values.items():
             self._check(name, found)
-        audited = self._audited(columns, values)
+        audited = self._audited(columns)
         given, unknown = self._condition(columns)
         missing = np.any([np.isnan(found) for found in values.values()], axis=0) | unknown
         here = given & (audited | self._shown_by_proxy(columns, audited, unknown))
@@ -178,14 +179,16 @@ class WatchedLimit:
         worst = 0 if self._upper else 1
         return np.array([ends[1 - worst], sum(pair[worst] for pair in below)])
 
-    def _audited(self, columns: Columns, values: Mapping[str, FloatArray]) -> BoolArray:
+    def _audited(self, columns: Columns) -> BoolArray:
         """Outcomes that should have a label: all of them, or those that a random audit chose."""
         chosen = np.ones(columns.number, dtype=bool)
         if self._rules.audit_column is not None:
             chosen = columns.numbers(self._rules.audit_column) > 0  # nan is not
-        for name, found in values.items():
+        for name in self.losses:
             if self._rate(name) is not None and self._rules.audit_column is None:
-                chosen &= ~np.isnan(found)
+                chosen &= columns.given(
+                    name
+                )  # a label that is no number, such as "timeout", was audited and is missing
         return chosen
 
     def _probabilities(self, columns: Columns) -> FloatArray | None:
@@ -340,6 +343,16 @@ class Columns:
         if found.dtype.kind in "bifu":
             return found.astype(np.float64)
         return np.array([_number(value) for value in found], dtype=np.float64)
+
+    def given(self, name: str) -> BoolArray:
+        """(n,): whether there is anything, a number or not."""
+        values = self._columns[name]
+        if isinstance(values, np.ma.MaskedArray) or np.asarray(values).dtype.kind in "bifu":
+            return ~np.isnan(self.numbers(name))
+        found = np.asarray(values).reshape(-1)
+        return np.array(
+            [value is not pd.NA and label(value).strip() not in (NO_GROUP, *NO_VALUE) for value in found], dtype=bool
+        )
 
     def labels(self, name: str, certified: Collection[str] = ()) -> tuple[IntArray, list[str]]:
         """The place of each value among the names of groups, (n,), and the names: the same for 1, 1.0, "1" and numpy's 1.

@@ -193,6 +193,12 @@ class UsedExamples:
 
     def __init__(self, examples: Any, losses: Any) -> None:
         self._examples, self._losses = examples, losses
+        found = _code_of(losses)
+        self.code = _LEFT_AS.get(found, found)  # before it is called: calls may change what it holds
+
+    def called(self) -> None:
+        """Know the function again as its calls have left it: with a counter, a cache or random numbers that went on."""
+        _LEFT_AS[_code_of(self._losses)] = self.code
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -227,13 +233,17 @@ class UsedExamples:
         """By which this process knows them, in another order, precision or container too."""
         return DataDigests(self.key, () if self._in_any_order is None else (self._in_any_order,))
 
-    @cached_property
-    def code(self) -> str:
-        """What can be read of the function."""
-        try:
-            return fingerprint_code(self._losses)
-        except InvalidInputError:
-            return _name(self._losses)
+
+#: what can be read of a function after a run -> what could be read of it before the first
+_LEFT_AS: dict[str, str] = {}
+
+
+def _code_of(function: Any) -> str:
+    """What can be read of a function."""
+    try:
+        return fingerprint_code(function)
+    except InvalidInputError:
+        return _name(function)
 
 
 def _name(function: Any) -> str:

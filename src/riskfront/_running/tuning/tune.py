@@ -213,6 +213,8 @@ def tune(
                 run.run_test(testing, workers, bar, failures_of_test)
             except EvaluationError as error:
                 raise _of_test(error, testing.opt if store is None else None) from error.__cause__
+            finally:
+                used.called()
         if failures or failures_of_test:
             warn_of({**(failures_of_test or {}), **(failures or {})}, len(run.configs))
         return replace(run.certificate(testing, kept.notes), split_by=split_by).after(earlier)
@@ -249,6 +251,8 @@ def tune(
             certificate = certify_along(plan, configs, parts.test, problem, workers, bar, failures_of_test)
         except EvaluationError as error:
             raise _of_test(error, opt if store is None else None) from error.__cause__
+        finally:
+            used.called()
     if failures or failures_of_test:
         warn_of({**(failures_of_test or {}), **(failures or {})}, len(configs))
     return replace(certificate, notes=(*certificate.notes, *kept.notes), split_by=split_by).after(earlier)

@@ -55,6 +55,7 @@ def records(path: Path) -> Iterator[Record]:
         raise InvalidInputError(f"'{path}': this version reads logs of version {_VERSION}; got {version}.")
     if header.get("invalidated"):
         raise InvalidInputError(f"'{path}': the log was marked as invalid in {TOOL}; remove it.")
+    _refuse_stopped_early(header, f"'{path}'")
     setting = _setting(header, evaluated, f"'{path}'")
     of_task = _simple_values(object_of(evaluated, "task_args_passed", f"'{path}'"))
     status = str(header.get("status", "success"))
@@ -79,6 +80,20 @@ def records(path: Path) -> Iterator[Record]:
             when=str(evaluated.get("created") or ""),
             partial=None if status == "success" else f"the evaluation did not end (status '{status}')",
         )
+
+
+def _refuse_stopped_early(header: Mapping[str, Any], where: str) -> None:
+    """Raise an error if samples were left out by early stopping: a model that is run until it looks good looks good."""
+    stopping = object_of(object_of(header, "results", where), "early_stopping", where)
+    stops = list_of(stopping.get("early_stops") or [], where, "the samples that were stopped early")
+    if not stops:
+        return
+    verdict = object_of(stopping, "metadata", where).get("verdict")
+    by = f"'{stopping.get('manager')}'" + ("" if verdict is None else f", verdict '{verdict}'")
+    raise InvalidInputError(
+        f"{where}: a log must hold all samples; early stopping ({by}) left out {len(stops):,}, by what it had seen so far. "
+        "To calibrate, run the task without early_stopping."
+    )
 
 
 def _setting(header: Mapping[str, Any], evaluated: Mapping[str, Any], where: str) -> dict[str, Any]:
