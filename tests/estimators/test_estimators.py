@@ -908,8 +908,9 @@ def test_choose_after_looking() -> None:
     controlled = rf.RiskControlledClassifier(model, limits=["error <= 0.1"], random_state=0)
     found = controlled.frontier(X[500:], y[500:], {"error": [0.05, 0.1]})
     assert set(found.values["error"]) == {0.05, 0.1}
-    with pytest.raises(NotFittedError):
-        controlled.predict(X[:3])
+    for use in (lambda: controlled.predict(X[:3]), controlled.monitor):
+        with pytest.raises(NotFittedError, match="followed by choose"):
+            use()
     assert controlled.choose({"error": 0.1}) is controlled
     assert len(controlled.predict(X[:3])) == 3
     assert controlled.certificate_.frontier["chosen"] == {"error": 0.1}

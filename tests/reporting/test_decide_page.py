@@ -129,6 +129,10 @@ def test_links_carry_the_choice(chrome: Browser, page: Path, found: rf.Frontier)
     _is_on_the_page(chrome, found, {"error": 0.15, "error per label": 0.3})
     _move(chrome, 0, 2)
     assert chrome.js("return location.hash") == "#error=0.1&error%20per%20label=0.3"
+    chrome.driver.get("about:blank")
+    chrome.driver.get(page.as_uri() + "#100%=1&error=much&error%20per%20label=0.1&pick=99")  # by hand, or cut off
+    assert [chrome.text(f"#value-{which}") for which in (0, 1)] == ["10 %", "10 %"]
+    assert chrome.text("#badge").startswith("✓")
 
 
 def test_the_command_makes_this_certificate(chrome: Browser, page: Path, found: rf.Frontier, tmp_path: Path) -> None:

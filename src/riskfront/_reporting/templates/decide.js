@@ -174,7 +174,9 @@
     for (const part of location.hash.slice(1).split("&")) {
       const cut = part.lastIndexOf("=");
       if (cut < 1) continue;
-      const name = decodeURIComponent(part.slice(0, cut).replace(/\+/g, " ")), value = Number(part.slice(cut + 1));
+      let name;
+      try { name = decodeURIComponent(part.slice(0, cut).replace(/\+/g, " ")); } catch { continue; } // not of this page
+      const value = Number(part.slice(cut + 1));
       const which = data.limits.findIndex(limit => limit.name === name);
       if (which >= 0 && Number.isFinite(value)) {
         const away = data.limits[which].values.map(other => Math.abs(other - value));
@@ -246,7 +248,7 @@
       across: goal.label,
       shown: x => shownFor(limit, x),
       label: here => `${goal.label} of the best certified setting against the limit on ${limit.name}, ${points.filter(point => point.y !== null).length} of ${points.length} values certified.` +
-        (here && here.y !== null ? ` At ${limit.side} ${limit.shown[state.at[which]]}: ${number(here.y)}.` : ""),
+        (here && here.y !== null ? ` With ${limit.name} ${limit.side} ${limit.shown[state.at[which]]}: ${number(here.y)}.` : ""),
     });
   });
 
