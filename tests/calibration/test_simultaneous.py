@@ -223,7 +223,9 @@ def test_a_setting_costs_the_same_at_every_value() -> None:
     rng = np.random.default_rng(3)
     error = rng.random((40, 900)) < np.linspace(0.01, 0.4, 40)[:, None]
     cost = np.linspace(1, 0, 40)[:, None] + rng.random((40, 900))
-    table = rf.LossTable([{"k": k} for k in range(40)], {"error": error, "cost": cost}, groups={"g": np.arange(900) % 2})
+    table = rf.LossTable(
+        [{"k": k} for k in range(40)], {"error": error, "cost": cost}, groups={"g": np.arange(900) % 2}
+    )
     found = rf.frontier(table, BOTH, GRID, simultaneous=True)
     assert found.path.groupby("k")["cost"].nunique().max() == 1
     best = found.frame.pivot_table(index="limit on error", columns="limit on error per g", values="cost").to_numpy()

@@ -36,10 +36,11 @@ class Together:
     """What was certified at every value of every limit that varies.
 
     certified, by_holm, levels: (values, settings), values of one limit after those of another, loosest first. by_holm: whether
-    the test of all settings certified it at the tightest value of the limit at which it is certified. levels: the level at which it was certified. aim: the level that bets on the path aim
-    at. tests: one evidence a value, on testing examples; holm_tests: the same on all examples, empty without a fallback test.
-    sure_levels: (values,) the level that a value has for sure, whatever becomes of the others. stopped_at: (values,) the
-    setting at which the sequence with that level ended, -1 if it came to its end or if there is none.
+    the test of all settings certified it at the tightest value of the limit at which it is certified. levels: the level at
+    which it was certified. aim: the level that bets on the path aim at. tests: one evidence a value, on testing examples;
+    holm_tests: the same on all examples, empty without a fallback test. sure_levels: (values,) the level that a value has for
+    sure, whatever becomes of the others. stopped_at: (values,) the setting at which the sequence with that level ended, -1 if
+    it came to its end or if there is none.
     """
 
     grid: ValueGrid
