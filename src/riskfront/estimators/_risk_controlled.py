@@ -161,7 +161,8 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
 
     def choose(self: Self, limits: Mapping[str, float], choice: str = "") -> Self:
         """Use the best setting of the frontier at these limits, such as {"error": 0.05}; ``predict`` is ready then."""
-        check_is_fitted(self, "frontier_")
+        first = "choose must follow a frontier of this %(name)s, as frontier(X, y, {'error': [0.03, 0.05, 0.1]})."
+        check_is_fitted(self, "frontier_", msg=first)
         self._use(self.frontier_.choose(limits, choice))
         return self
 
