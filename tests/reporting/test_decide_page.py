@@ -167,15 +167,15 @@ def test_the_next_step_says_what_it_buys(chrome: Browser, page: Path, found: rf.
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        (0, "15 more points of error (20 %) save 50 % of the cost."),
-        (1, "10 more points of error (20 %) save 50 % of the cost. Down to 5 % nothing changes."),
-        (2, "Looser values change nothing. 10 points less of error (10 %) raise the cost by 100 %."),
-        (3, "Down to 20 % nothing changes. 15 points less of error (10 %) raise the cost by 100 %."),
+        (0, "15 more points of error (20 %) save 75 % of the cost."),
+        (1, "10 more points of error (20 %) save 75 % of the cost. Down to 5 % nothing changes."),
+        (2, "Looser values change nothing. 10 points less of error (10 %) take 4 times the cost."),
+        (3, "Down to 20 % nothing changes. 15 points less of error (10 %) take 4 times the cost."),
     ],
 )
 def test_steps_that_change_nothing_are_passed_over(chrome: Browser, tmp_path: Path, place: int, words: str) -> None:
     error = np.random.default_rng(0).random((2, 1200)) < np.array([[0.02], [0.13]])
-    table = rf.LossTable([{"k": 0}, {"k": 1}], {"error": error, "cost": [[2.0] * 1200, [1.0] * 1200]})
+    table = rf.LossTable([{"k": 0}, {"k": 1}], {"error": error, "cost": [[4.0] * 1200, [1.0] * 1200]})
     problem = rf.Problem("error <= 0.1", minimize="cost")
     steps = rf.frontier(table, problem, {"error": [0.05, 0.1, 0.2, 0.25]}, simultaneous=True)
     rf.write_decide_page(steps, tmp_path / "steps.html")

@@ -54,6 +54,7 @@
     const better = goal.maximize ? to > from : to < from;
     const share = from === 0 ? null : Math.abs(to - from) / Math.abs(from);
     const amount = share === null ? number(Math.abs(to - from)) : percent(share);
+    if (!better && !goal.maximize && share > 1) return `takes ${short(to / from)} times the ${goal.name}`;
     if (goal.maximize) return better ? `raises ${goal.name} by ${amount}` : `lowers ${goal.name} by ${amount}`;
     return better ? `saves ${amount} of the ${goal.name}` : `raises the ${goal.name} by ${amount}`;
   };
