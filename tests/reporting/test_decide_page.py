@@ -222,7 +222,7 @@ def test_groups_that_are_not_covered_are_named(chrome: Browser, page: Path, foun
 
 
 def test_a_shell_runs_nothing_that_stands_in_a_name(chrome: Browser, tmp_path: Path) -> None:
-    import subprocess
+    from tests.support.processes import output
 
     name = 'it\'s $(touch run) `touch run` "error" \\'
     error = np.random.default_rng(0).random((2, 600)) < 0.01
@@ -233,7 +233,7 @@ def test_a_shell_runs_nothing_that_stands_in_a_name(chrome: Browser, tmp_path: P
     chrome.open(tmp_path / "d.html")
     _move(chrome, 0, 1)
     command = chrome.text("#command").replace("riskfront", "printf '%s\\n'", 1)
-    said = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    said = output(["sh", "-c", command], cwd=tmp_path)
     assert f"{name} <= 0.1" in said.splitlines()
     assert not (tmp_path / "run").exists()
 
