@@ -86,7 +86,10 @@ def test_saved_and_loaded_it_gives_the_same_certificates(found: rf.Frontier, tmp
     loaded = rf.Frontier.load(tmp_path / "f.json")
     at = {"error": 0.2, "error per g": 0.3}
     assert loaded.choose(at).to_dict() == found.choose(at).to_dict()
+    assert loaded.choose({name: np.float32(value) for name, value in at.items()}).problem == found.choose(at).problem
     assert loaded.guarantee() == found.guarantee()
+    with pytest.raises(rf.InvalidInputError, match="Take one from it by riskfront choose"):
+        rf.Certificate.load(tmp_path / "f.json")
 
 
 @pytest.mark.parametrize(

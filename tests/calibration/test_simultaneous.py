@@ -217,6 +217,25 @@ def test_other_methods_are_refused(method: str) -> None:
         rf.frontier(world(200, 4), PROBLEM, ALPHAS, method=method, simultaneous=True)
 
 
+def test_a_setting_costs_the_same_at_every_value() -> None:
+    """The path certifies it at tight values, the fallback test on more examples at loose ones: a looser limit must not seem to
+    cost more because of that."""
+    rng = np.random.default_rng(3)
+    error = rng.random((40, 900)) < np.linspace(0.01, 0.4, 40)[:, None]
+    cost = np.linspace(1, 0, 40)[:, None] + rng.random((40, 900))
+    table = rf.LossTable(
+        [{"k": k} for k in range(40)], {"error": error, "cost": cost}, groups={"g": np.arange(900) % 2}
+    )
+    found = rf.frontier(table, BOTH, GRID, simultaneous=True)
+    assert found.path.groupby("k")["cost"].nunique().max() == 1
+    best = found.frame.pivot_table(index="limit on error", columns="limit on error per g", values="cost").to_numpy()
+    assert (np.diff(best, axis=0) <= 0).all()
+    assert (np.diff(best, axis=1) <= 0).all()
+    certificate = found.choose({"error": 0.3, "error per g": 0.3})
+    assert (certificate.tested["p_value"] <= certificate.tested["tested_at"]).all()
+    assert rf.verify(certificate, table) == []
+
+
 def test_command_and_page(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     world(1000, 10).save("t.parquet")

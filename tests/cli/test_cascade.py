@@ -101,6 +101,16 @@ def test_nothing_certified_writes_no_policy(folder, tmp_path):
     assert (tmp_path / "p" / "certificate.json").exists()
 
 
+def test_no_policy_of_an_earlier_choice_stays_where_nothing_is_certified(folder, tmp_path):
+    runs, out = folder / "runs.parquet", tmp_path / "o"
+    given = ["--reference", "m2", "--minimize", "cost", "--confidence", "confidence", "--thresholds", "0.2,0.6"]
+    riskfront("cascade", runs, "--limit", "score drop <= -0.5..0.1/2", *given, "--out", out)
+    assert riskfront("choose", out, "--runs", runs, "--limit", "score drop <= 0.1").returncode == 0
+    assert (out / "policy.json").exists()
+    assert riskfront("choose", out, "--runs", runs, "--limit", "score drop <= -0.5").returncode == 1
+    assert not (out / "policy.json").exists()
+
+
 def test_numbers_for_machines(folder):
     found = json.loads(
         riskfront(

@@ -906,10 +906,13 @@ def test_choose_after_looking() -> None:
     X, y = make_classification(1500, random_state=0, flip_y=0.02, class_sep=1.5)
     model = LogisticRegression().fit(X[:500], y[:500])
     controlled = rf.RiskControlledClassifier(model, limits=["error <= 0.1"], random_state=0)
+    with pytest.raises(NotFittedError, match="must follow a frontier of this RiskControlledClassifier"):
+        controlled.choose({"error": 0.1})
     found = controlled.frontier(X[500:], y[500:], {"error": [0.05, 0.1]})
     assert set(found.values["error"]) == {0.05, 0.1}
-    with pytest.raises(NotFittedError):
-        controlled.predict(X[:3])
+    for use in (lambda: controlled.predict(X[:3]), controlled.monitor):
+        with pytest.raises(NotFittedError, match="followed by choose"):
+            use()
     assert controlled.choose({"error": 0.1}) is controlled
     assert len(controlled.predict(X[:3])) == 3
     assert controlled.certificate_.frontier["chosen"] == {"error": 0.1}

@@ -130,6 +130,10 @@ def test_links_carry_the_choice(chrome: Browser, page: Path, found: rf.Frontier)
     _is_on_the_page(chrome, found, {"error": 0.15, "error per label": 0.3})
     _move(chrome, 0, 2)
     assert chrome.js("return location.hash") == "#error=0.1&error%20per%20label=0.3"
+    chrome.driver.get("about:blank")
+    chrome.driver.get(page.as_uri() + "#100%=1&error=much&error%20per%20label=0.1&pick=99")  # by hand, or cut off
+    assert [chrome.text(f"#value-{which}") for which in (0, 1)] == ["10 %", "10 %"]
+    assert chrome.text("#badge").startswith("✓")
 
 
 def test_the_command_makes_this_certificate(chrome: Browser, page: Path, found: rf.Frontier, tmp_path: Path) -> None:
@@ -159,6 +163,26 @@ def test_the_next_step_says_what_it_buys(chrome: Browser, page: Path, found: rf.
     share = float(re.search(r"5 more points of error \(10 %\) save (\d+(?:\.\d+)?) % of the cost", words)[1])
     assert share == pytest.approx(100 * (now - then) / now, rel=0.06)
     assert "Nothing tighter is certified." in words
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (0, "15 more points of error (20 %) save 75 % of the cost."),
+        (1, "10 more points of error (20 %) save 75 % of the cost. Down to 5 % nothing changes."),
+        (2, "Looser values change nothing. 10 points less of error (10 %) take 4 times the cost."),
+        (3, "Down to 20 % nothing changes. 15 points less of error (10 %) take 4 times the cost."),
+    ],
+)
+def test_steps_that_change_nothing_are_passed_over(chrome: Browser, tmp_path: Path, place: int, words: str) -> None:
+    error = np.random.default_rng(0).random((2, 1200)) < np.array([[0.02], [0.13]])
+    table = rf.LossTable([{"k": 0}, {"k": 1}], {"error": error, "cost": [[4.0] * 1200, [1.0] * 1200]})
+    problem = rf.Problem("error <= 0.1", minimize="cost")
+    steps = rf.frontier(table, problem, {"error": [0.05, 0.1, 0.2, 0.25]}, simultaneous=True)
+    rf.write_decide_page(steps, tmp_path / "steps.html")
+    chrome.open(tmp_path / "steps.html")
+    _move(chrome, 0, place)
+    assert chrome.text("#next-0").replace("\u00a0", " ") == words
 
 
 def test_several_objectives_are_a_front_to_pick_from(chrome: Browser, tmp_path: Path) -> None:

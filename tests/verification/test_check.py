@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -271,3 +272,16 @@ class TestGroups:
 
         rf.calibrate(numbered(), rf.Problem("error <= 0.1 per g", minimize="cost")).save(tmp_path / "c.json")
         assert rf.check(rf.Certificate.load(tmp_path / "c.json"), numbered()).says == "holds"
+
+    @pytest.mark.parametrize("groups", [["a", "b"], [0, 1]])
+    def test_a_limit_of_all_examples_names_no_group(self, groups: list[Any]) -> None:
+        def month(seed: int, risk: float) -> rf.LossTable:
+            rng = np.random.default_rng(seed)
+            losses = {"error": rng.random((1, 1500)) < risk, "cost": rng.random((1, 1500))}
+            return rf.LossTable([{"k": 0}], losses, groups={"g": rng.choice(groups, 1500)})
+
+        problem = rf.Problem(["error <= 0.1", "error <= 0.9 per g"], minimize="cost")
+        found = rf.check(rf.calibrate(month(0, 0.02), problem), month(1, 0.3))
+        assert "the limit 'error <= 0.1' is broken on data like these" in found.verdict()
+        assert found.limits["group"].tolist() == [None, *groups]
+        assert "nan" not in found._repr_html_()

@@ -243,7 +243,7 @@ def _candidates(opt: LossTable, grid: ValueGrid, slacks: Sequence[Sequence[Float
 
 #: the most combinations of values on one frontier
 MOST_COMBINATIONS = 5_000
-_SAME = 1e-9  # values that differ by less, relative to the larger, are one
+_SAME = 1e-6  # values that differ by less, relative to the larger, are one: of numbers in single precision, too
 
 
 @dataclass(frozen=True, slots=True)

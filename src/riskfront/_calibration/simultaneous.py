@@ -36,10 +36,11 @@ class Together:
     """What was certified at every value of every limit that varies.
 
     certified, by_holm, levels: (values, settings), values of one limit after those of another, loosest first. by_holm: whether
-    the test of all settings certified it. levels: the level at which it was certified. aim: the level that bets on the path aim
-    at. tests: one evidence a value, on testing examples; holm_tests: the same on all examples, empty without a fallback test.
-    sure_levels: (values,) the level that a value has for sure, whatever becomes of the others. stopped_at: (values,) the
-    setting at which the sequence with that level ended, -1 if it came to its end or if there is none.
+    the test of all settings certified it at the tightest value of the limit at which it is certified. levels: the level at
+    which it was certified. aim: the level that bets on the path aim at. tests: one evidence a value, on testing examples;
+    holm_tests: the same on all examples, empty without a fallback test. sure_levels: (values,) the level that a value has for
+    sure, whatever becomes of the others. stopped_at: (values,) the setting at which the sequence with that level ended, -1 if
+    it came to its end or if there is none.
     """
 
     grid: ValueGrid
@@ -122,12 +123,13 @@ def certify_together(planner: Method, opt: LossTable, test: LossTable, grid: Val
     certified, levels = reject_along(
         plan.sequences, lambda row, setting: lazily[row].p_value(setting), level, held, loosest, plan.pooled
     )
-    levels = np.where(held, holm_level, levels)
+    levels, by_holm = np.where(held, holm_level, levels), held.copy()
+    _as_at_the_tightest(certified, by_holm, levels, loosest)
     of_value = [_of_one_value(row, plan.sequences) for row in range(len(places))]
     sure_levels = np.array([holm_level if one is None else level * one.share for one in of_value])
     stopped_at = np.array([_stopped_at(row, one, certified) for row, one in enumerate(of_value)])
     return Together(
-        *(grid, opt, test, certified, held, levels, level * plan.aim, holm_level, evidence, holm_tests, everything),
+        *(grid, opt, test, certified, by_holm, levels, level * plan.aim, holm_level, evidence, holm_tests, everything),
         sure_levels=sure_levels,
         stopped_at=stopped_at,
     )
@@ -142,6 +144,16 @@ def in_holm(everything: Sequence[Evidence], level: float) -> BoolArray:
         alive = alive[found <= level]
         passed[value, alive] = True
     return passed
+
+
+def _as_at_the_tightest(certified: BoolArray, by_holm: BoolArray, levels: FloatArray, loosest: IntArray) -> None:
+    """Say of every setting, at all values of a limit, that it was certified by what certified it at the tightest. Its costs are
+    measured on the examples of that test: on others at other values, a looser limit could seem to cost more."""
+    for row in range(len(loosest) - 2, -1, -1):
+        if loosest[row] == loosest[row + 1]:
+            on_path = certified[row + 1] & ~by_holm[row + 1] & by_holm[row]
+            by_holm[row, on_path] = False
+            levels[row, on_path] = levels[row + 1, on_path]
 
 
 def _of_one_value(row: int, sequences: Sequence[TestSequence]) -> TestSequence | None:

@@ -203,10 +203,11 @@ def cascade(
 
 
 def _write(made: rf.Cascade, certificate: rf.Certificate, folder: Path) -> list[Path]:
-    """The certificate, its report and, if something is certified, the policy."""
+    """The certificate, its report and, if something is certified, the policy: none of an earlier certificate stays there."""
     written = [folder / "certificate.json", folder / "report.html"]
     certificate.save(written[0])
     write_text(written[1], report_html(certificate, sections=_learnt(made)))
+    (folder / "policy.json").unlink(missing_ok=True)
     if certificate and certificate.guaranteed:
         written.append(folder / "policy.json")
         made.policy(certificate).save(written[2])

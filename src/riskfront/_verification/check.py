@@ -128,13 +128,13 @@ def check(certificate: Certificate, data: Data, *, delta: float | None = None) -
     tests = Evidence(problem, own).tests
     covered = [_covered(test, own, certificate.groups) for test in tests]
     several = max(1, sum(int(np.sum(here)) for here, _ in covered))
-    found = pd.DataFrame(
-        [
-            one
-            for test, (here, absent) in zip(tests, covered, strict=True)
-            for one in [*_judged(test, own, level, several, here), *_without_examples(test, absent)]
-        ]
-    )
+    judged = [
+        one
+        for test, (here, absent) in zip(tests, covered, strict=True)
+        for one in [*_judged(test, own, level, several, here), *_without_examples(test, absent)]
+    ]
+    # objects: in a column of texts, no group would become a group called nan
+    found = pd.DataFrame(judged).assign(group=pd.Series([one["group"] for one in judged], dtype=object))
     kept = found["says"].isin([HOLDS, NOT_COVERED]).all() and (found["says"] == HOLDS).any()
     says = BROKEN if (found["says"] == BROKEN).any() else HOLDS if kept else UNCLEAR
     return Check(says, certificate.config, found, own.n_examples, level)

@@ -161,7 +161,8 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
 
     def choose(self: Self, limits: Mapping[str, float], choice: str = "") -> Self:
         """Use the best setting of the frontier at these limits, such as {"error": 0.05}; ``predict`` is ready then."""
-        check_is_fitted(self, "frontier_")
+        first = "choose must follow a frontier of this %(name)s, as frontier(X, y, {'error': [0.03, 0.05, 0.1]})."
+        check_is_fitted(self, "frontier_", msg=first)
         self._use(self.frontier_.choose(limits, choice))
         return self
 
@@ -214,12 +215,16 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
 
     def monitor(self, **options: Any) -> Monitor:
         """Watch the certified limits after deployment; ``options`` are those of ``riskfront.Monitor``."""
-        check_is_fitted(self, "certificate_")
+        self._check_chosen()
         return Monitor(self.certificate_, **options)
+
+    def _check_chosen(self) -> None:
+        first = "A frontier must be followed by choose, as choose({'error': 0.05}), before this %(name)s can be used."
+        check_is_fitted(self, "certificate_", msg=first if hasattr(self, "frontier_") else None)
 
     def _certified_config(self) -> dict[str, Any]:
         """A copy of the setting to use. NotCertifiedError, with the reason, when there is none: no other is safe to use."""
-        check_is_fitted(self, "certificate_")
+        self._check_chosen()
         return dict(self.certificate_.config if self.config_ is None else self.config_)
 
 

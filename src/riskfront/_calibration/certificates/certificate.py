@@ -353,7 +353,9 @@ _OBJECTS = ("diagnosis", "source", "unlabelled", "frontier", "evaluations")  # o
 def check_schema(data: Mapping[str, Any]) -> None:
     """An error if this is no certificate, or one that this version does not read."""
     if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
-        raise InvalidInputError(f"a certificate must be a JSON object with schema '{SCHEMA}'; this is not one.")
+        of_frontier = isinstance(data, Mapping) and data.get("schema") == "riskfront.frontier"
+        what = "it is a frontier. Take one from it by riskfront choose" if of_frontier else "this is not one"
+        raise InvalidInputError(f"a certificate must be a JSON object with schema '{SCHEMA}'; {what}.")
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
         raise InvalidInputError(

@@ -46,48 +46,50 @@
     return data.objectives[state.objective].maximize ? Math.max(...values) : Math.min(...values);
   };
 
+  const SAME = "changes nothing";
   const compare = (from, to) => {
     const goal = data.objectives[state.objective];
     if (from === null || to === null) return "";
-    if (from === to) return "changes nothing";
+    if (from === to) return SAME;
     const better = goal.maximize ? to > from : to < from;
     const share = from === 0 ? null : Math.abs(to - from) / Math.abs(from);
     const amount = share === null ? number(Math.abs(to - from)) : percent(share);
+    if (!better && !goal.maximize && share > 1) return `takes ${short(to / from)} times the ${goal.name}`;
     if (goal.maximize) return better ? `raises ${goal.name} by ${amount}` : `lowers ${goal.name} by ${amount}`;
     return better ? `saves ${amount} of the ${goal.name}` : `raises the ${goal.name} by ${amount}`;
   };
 
-  const step = (which, direction) => {
-    const limit = data.limits[which];
+  // the certified values in a direction, nearest first, with what moving there brings
+  const steps = (which, direction) => {
+    const found = [];
     for (let place = state.at[which] + direction; place >= 0 && place < sizes[which]; place += direction) {
-      const found = chosen(moved(which, place));
-      if (found.length) return { place, words: compare(objectiveAt(state.at), objectiveAt(moved(which, place))), shown: limit.shown[place] };
+      if (!chosen(moved(which, place)).length) continue;
+      found.push({ place, words: compare(objectiveAt(state.at), objectiveAt(moved(which, place))), shown: data.limits[which].shown[place] });
     }
-    return null;
+    return found;
   };
 
   // "One more point of error (6 %) saves 12 % of the cost."
-  const wordsOfMove = (which, move, side) => {
+  const wordsOfMove = (which, move) => {
     const limit = data.limits[which];
-    if (!limit.percent) return `One step ${side}, ${move.shown}, ${move.words}.`;
+    if (!limit.percent) return `At ${move.shown} it ${move.words}.`;
     const points = short(100 * Math.abs(limit.values[move.place] - limit.values[state.at[which]])), one = points === "1";
-    const more = limit.values[move.place] > limit.values[state.at[which]] ? "more" : "less";
     const verb = one ? move.words : move.words.replace(/^(\w+)s\b/, "$1");
-    return more === "more"
+    return limit.values[move.place] > limit.values[state.at[which]]
       ? `${one ? "One" : points} more point${one ? "" : "s"} of ${limit.name} (${move.shown}) ${verb}.`
-      : `${one ? "One point" : `${points} points`} of ${limit.name} less (${move.shown}) ${verb}.`;
+      : `${one ? "One point" : `${points} points`} less of ${limit.name} (${move.shown}) ${verb}.`;
   };
 
   const wordsOfStep = which => {
-    const parts = [];
-    if (!chosen(state.at).length) {
-      const next = step(which, 1);
-      return next ? [`Nothing is certified here. The next value that is: ${next.shown}.`] : ["Nothing is certified at any looser value."];
-    }
-    const looser = step(which, 1), tighter = step(which, -1);
-    if (looser) parts.push(wordsOfMove(which, looser, "looser"));
-    if (tighter) parts.push(wordsOfMove(which, tighter, "tighter"));
-    else if (state.at[which] > 0) parts.push("Nothing tighter is certified.");
+    const parts = [], looser = steps(which, 1), tighter = steps(which, -1), brings = move => move.words && move.words !== SAME;
+    if (!chosen(state.at).length) return [looser.length ? `Nothing is certified here. The next value that is: ${looser[0].shown}.` : "Nothing is certified at any looser value."];
+    const gain = looser.find(brings), price = tighter.findIndex(brings);
+    const free = price < 0 ? tighter[tighter.length - 1] : tighter[price - 1];
+    if (gain) parts.push(wordsOfMove(which, gain));
+    else if (looser.length) parts.push("Looser values change nothing.");
+    if (free) parts.push(`${data.limits[which].sign === "<=" ? "Down" : "Up"} to ${free.shown} nothing changes.`);
+    if (price >= 0) parts.push(wordsOfMove(which, tighter[price]));
+    else if ((free ? free.place : state.at[which]) > 0) parts.push("Nothing tighter is certified.");
     return parts;
   };
 
@@ -174,7 +176,9 @@
     for (const part of location.hash.slice(1).split("&")) {
       const cut = part.lastIndexOf("=");
       if (cut < 1) continue;
-      const name = decodeURIComponent(part.slice(0, cut).replace(/\+/g, " ")), value = Number(part.slice(cut + 1));
+      let name;
+      try { name = decodeURIComponent(part.slice(0, cut).replace(/\+/g, " ")); } catch { continue; } // not of this page
+      const value = Number(part.slice(cut + 1));
       const which = data.limits.findIndex(limit => limit.name === name);
       if (which >= 0 && Number.isFinite(value)) {
         const away = data.limits[which].values.map(other => Math.abs(other - value));
@@ -246,7 +250,7 @@
       across: goal.label,
       shown: x => shownFor(limit, x),
       label: here => `${goal.label} of the best certified setting against the limit on ${limit.name}, ${points.filter(point => point.y !== null).length} of ${points.length} values certified.` +
-        (here && here.y !== null ? ` At ${limit.side} ${limit.shown[state.at[which]]}: ${number(here.y)}.` : ""),
+        (here && here.y !== null ? ` With ${limit.name} ${limit.side} ${limit.shown[state.at[which]]}: ${number(here.y)}.` : ""),
     });
   });
 
