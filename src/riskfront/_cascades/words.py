@@ -132,6 +132,8 @@ def rule_and_saving(made: Cascade, certificate: Certificate) -> list[str]:
     if len(policy.models) > 1:
         said += _by_level(made, policy, at)
         said += what_decides(made)[:1]
+    if policy.needs.answers:
+        said.append(f"No response of a model holds {listed(list(policy.needs.answers))}: supply it with every answer.")
     said.append(f"Answered by {_shares(policy.models, np.asarray(policy.shares))}.")
     return said + _saving(made, certificate)
 

@@ -180,6 +180,7 @@ def test_requests_that_cannot_be_served(make):
         ({**REQUEST, "temperature": 1}, "it sets 'temperature'"),
         ({**REQUEST, "about": 3}, "'about' must be an object"),
         ({**REQUEST, "n": 2}, "it sets 'n'"),
+        ({**REQUEST, "stream": True, "stream_options": 5}, "'stream_options' must be an object"),
     ):
         with pytest.raises(rf.InvalidInputError, match=words):
             asyncio.run(service.answer(wrong))
