@@ -187,7 +187,7 @@ def numbers_of(name: str, values: Any) -> FloatArray:
     except (TypeError, ValueError):
         numbers = np.zeros((0, 0))
     if numbers.ndim != 1:
-        raise InvalidInputError(f"'{name}' must be a number, as in the logs; got {str(list(values)[0])!r:.60}.")
+        raise InvalidInputError(f"'{name}' must be a number, as in the logs; got {str(next(iter(values)))!r:.60}.")
     return numbers
 
 

@@ -187,8 +187,8 @@ class Policy:
         early = [name for name in self.needs.answers if name in about and not isinstance(self.confidence, str)]
         if early:
             raise InvalidInputError(
-                f"'{early[0]}' is known with an answer, and must not be given with the request. Let the model's function return "
-                f"it: a dictionary with 'answer' and '{early[0]}'."
+                f"'{early[0]}' is known with an answer, and must not be given with the request. Let the model's function "
+                f"return it: a dictionary with 'answer' and '{early[0]}'."
             )
         about = {**about, **computed}
         if isinstance(self.confidence, LearntGain):

@@ -103,7 +103,9 @@ class Needs:
         found = [f"{name}: computed from the request ({FROM_PROMPT[name]})" for name in self.prompt]
         found += [f"{name}: computed from the response ({FROM_RESPONSE[name]})" for name in self.response]
         found += [f"{name}: you must supply it with every request (about=)" for name in self.supplied]
-        found += [f"{name}: you must supply it with every answer (a judge, or what calls the model)" for name in self.answers]
+        found += [
+            f"{name}: you must supply it with every answer (a judge, or what calls the model)" for name in self.answers
+        ]
         if self.samples > 1:
             asked = "the first model" if self.first_only else "each model but the last"
             found.append(f"{asked} is asked {self.samples} times, as in the logs")

@@ -232,8 +232,8 @@ def _judge(policy: Policy, named: str | None) -> Judge | None:
     alone = policy.rests_on_one_number and bool(answers)
     if answers and not alone:
         raise InvalidInputError(
-            f"the policy decides by '{answers[0]}' beside other numbers; it is known with an answer, no response holds it, and a "
-            "judge supplies the only number that a policy rests on. Certify a policy that rests on what a response holds "
+            f"the policy decides by '{answers[0]}' beside other numbers; it is known with an answer, no response holds it, and "
+            "a judge supplies the only number that a policy rests on. Certify a policy that rests on what a response holds "
             "(--confidence), on the prompt (--router), or on this number alone; or call policy.route in a program of your own."
         )
     if named is None:
