@@ -26,7 +26,14 @@ from riskfront._cascades.outcomes import (
     said_by_answers,
     usual_times,
 )
-from riskfront._cascades.replay import contents, examples_digest, fingerprints, must_be_others, runs_that_count
+from riskfront._cascades.replay import (
+    contents,
+    digests_of_logs,
+    examples_digest,
+    fingerprints,
+    must_be_others,
+    runs_that_count,
+)
 from riskfront._cascades.routes import LEVEL, Routes, all_routes, all_stages, described
 from riskfront._cascades.run_time import OF_A_CALLER, must_exist_when_run, names_of
 from riskfront._cascades.words import rules_in_words
@@ -374,6 +381,10 @@ class Cascade:
             fingerprints(self._all, [self.runs.names[run] for run in order], self._logged),
             self._samples(order[: 1 if isinstance(decides, LearntGain) else -1]) if len(order) > 1 else None,
         )
+
+    def digests(self) -> list[str]:
+        """By which another cascade of the same logs is known, whatever its models, confidence or seed."""
+        return digests_of_logs(self._all, self.score)
 
     def row_of(self, config: Mapping[str, object]) -> int:
         """The row of a setting in the table."""

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -193,7 +194,13 @@ def cascade(
         found = rf.frontier(table, problem, values, method=chosen, seed=seed, simultaneous=True, unlabelled=others)
         return _decided(made, found, offered, runs, out, as_json)
     certificate = _explained(made, slim(rf.calibrate(table, problem, method=chosen, seed=seed, unlabelled=others)))
-    certificate = replace(certificate, source={"cascade": asdict(offered)})
+    digests = made.digests()
+    certificate = replace(certificate, source={"cascade": asdict(offered), "logs": digests})
+    if out is not None:
+        from riskfront._cli.tables import uses_with_replaced
+
+        same_logs = partial(_made_of, digests)
+        certificate = certificate.after(uses_with_replaced(certificate, out / "certificate.json", same_logs))
     written = [] if out is None else _write(made, certificate, out)
     if as_json:
         print(json.dumps(_summary(made, certificate), allow_nan=False))
@@ -202,14 +209,22 @@ def cascade(
     return 0 if certificate and certificate.guaranteed else 1
 
 
+def _made_of(digests: Sequence[str], replaced: rf.Certificate) -> bool:
+    """Whether a certificate is of a cascade of these logs."""
+    return not set(digests).isdisjoint((replaced.source or {}).get("logs", ()))
+
+
 def _write(made: rf.Cascade, certificate: rf.Certificate, folder: Path) -> list[Path]:
     """The certificate, its report and, if something is certified, the policy."""
     written = [folder / "certificate.json", folder / "report.html"]
     certificate.save(written[0])
     write_text(written[1], report_html(certificate, sections=_learnt(made)))
+    policy = folder / "policy.json"
     if certificate and certificate.guaranteed:
-        written.append(folder / "policy.json")
-        made.policy(certificate).save(written[2])
+        written.append(policy)
+        made.policy(certificate).save(policy)
+    else:
+        policy.unlink(missing_ok=True)  # that of an earlier certificate, which this one replaces
     return written
 
 
