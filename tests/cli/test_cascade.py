@@ -108,7 +108,9 @@ def test_another_question_to_the_same_logs_is_counted(folder, tmp_path, monkeypa
 
     def asked(*options, runs="runs.parquet", limit=LIMIT):
         monkeypatch.setattr(ASKED, "_uses", [])  # as in a process of its own
-        done = riskfront("cascade", folder / runs, *limit, *out, "--confidence", "length", *options, "--thresholds", "8")
+        done = riskfront(
+            "cascade", folder / runs, *limit, *out, "--confidence", "length", *options, "--thresholds", "8"
+        )
         assert done.returncode in (0, 1), done.stderr
         return " ".join(done.stdout.split()), done.returncode
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from riskfront._cascades.policy import Policy
 from riskfront._support.values import is_number
@@ -180,6 +181,38 @@ def _must_be_usable(entry: ModelEntry, where: str) -> None:
     own = next((name for name in entry.parameters if name in _OWN), None)
     if own is not None:
         raise InvalidInputError(f"{where}: '{own}' must not be among the parameters: {_OWN[own]}.")
-    secret = next((name for name in entry.parameters if "key" in name.lower() or name.lower() == "token"), None)
+    nested = [
+        part for name, part in entry.parameters.items() if name in _SENT_AS_THEY_ARE and isinstance(part, Mapping)
+    ]
+    secret = next((name for part in (entry.parameters, *nested) for name in part if _is_key(name)), None)
+    if secret is None and entry.api_base is not None and _has_password(entry.api_base):
+        secret = "api_base"
     if secret is not None:
-        raise InvalidInputError(f"{where}: keys must come from the environment, never from a file; remove '{secret}'.")
+        raise InvalidInputError(
+            f"{where}: keys must come from the environment, never from a file; '{secret}' holds one. Name the variable with "
+            "api_key_env."
+        )
+
+
+#: parameters whose parts LiteLLM sends as headers, or as they are
+_SENT_AS_THEY_ARE = ("extra_headers", "headers", "extra_body", "extra_query", "default_headers")
+
+
+_KEYS = ("token", "auth", "x-auth", "x-token")
+
+
+def _is_key(name: str) -> bool:
+    low = name.lower()
+    return (
+        low != "prompt_cache_key"
+        and any(word in low for word in ("key", "authorization", "secret", "password", "access_token", "auth_token"))
+        or low in _KEYS
+    )
+
+
+def _has_password(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # no address; the calls will say so
+        return False
+    return parts.password is not None or any(_is_key(name) for name, _ in parse_qsl(parts.query))
