@@ -208,6 +208,7 @@ def test_requests_that_cannot_be_served(make):
             "'Authorization' holds one",
         ),
         ({"models": {**GOOD, "small": {**SMALL, "parameters": {"api_key": "sk"}}}}, "'api_key' holds one"),
+        ({"models": {**GOOD, "small": {**SMALL, "api_key_env": "sk-1234"}}}, "must be the name of an environment"),
         ({"server": {"most_running": 0}}, "at least 1"),
         ({"server": {"allow": ["n"]}}, "allow must not name n"),
         (

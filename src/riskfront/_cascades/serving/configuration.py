@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -132,6 +133,11 @@ def configuration(data: Mapping[str, Any], policy: Policy, where: str = "the con
     server = _entry(ServerEntry, data.get("server", {}), f"{where}, server")
     for name, entry in models.items():
         _must_be_usable(entry, f"{where}, models.{name}")
+    named = [key for key in (server.api_key_env, *(entry.api_key_env for entry in models.values())) if key is not None]
+    if not all(re.fullmatch(r"\w+", key) for key in named):  # a key itself would stand in the next message
+        raise InvalidInputError(
+            f"{where}: api_key_env must be the name of an environment variable, not the key itself."
+        )
     keys = {server.api_key_env, *(entry.api_key_env for entry in models.values())} - {None}
     lacking = [name for name in sorted(map(str, keys)) if not os.environ.get(name)]
     if lacking:
@@ -198,16 +204,11 @@ def _must_be_usable(entry: ModelEntry, where: str) -> None:
 _SENT_AS_THEY_ARE = ("extra_headers", "headers", "extra_body", "extra_query", "default_headers")
 
 
-_KEYS = ("token", "auth", "x-auth", "x-token")
+_KEYS = re.compile(r"key|authorization|secret|password|(access|auth)_token|^(x-)?(token|auth)$", re.IGNORECASE)
 
 
 def _is_key(name: str) -> bool:
-    low = name.lower()
-    return (
-        low != "prompt_cache_key"
-        and any(word in low for word in ("key", "authorization", "secret", "password", "access_token", "auth_token"))
-        or low in _KEYS
-    )
+    return name != "prompt_cache_key" and _KEYS.search(name) is not None
 
 
 def _has_password(address: str) -> bool:
