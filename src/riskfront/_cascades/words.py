@@ -43,6 +43,11 @@ def what_decides(made: Cascade) -> list[str]:
     return said
 
 
+def filtered_by(filters: Sequence[str]) -> list[str]:
+    """A sentence on the examples that filters left, of which alone a guarantee speaks."""
+    return [f"This holds where {' and '.join(filters)}: other examples were left out (--where)."] if filters else []
+
+
 def comparison_rows(made: Cascade) -> tuple[str, list[str], list[list[Any]]] | None:
     """Title, headers and rows: the learnt rule beside trivial ones, on the examples it was learnt from."""
     if not isinstance(made.confidence, LearntGain):

@@ -193,7 +193,8 @@ def cascade(
     if varied:
         found = rf.frontier(table, problem, values, method=chosen, seed=seed, simultaneous=True, unlabelled=others)
         return _decided(made, found, offered, runs, out, as_json)
-    certificate = _explained(made, slim(rf.calibrate(table, problem, method=chosen, seed=seed, unlabelled=others)))
+    found = rf.calibrate(table, problem, method=chosen, seed=seed, unlabelled=others)
+    certificate = _explained(made, slim(found), offered.where)
     digests = made.digests()
     certificate = replace(certificate, source={"cascade": asdict(offered), "logs": digests})
     if out is not None:
@@ -234,7 +235,7 @@ def take_in(chosen: rf.Certificate, folder: Path, path: str) -> tuple[rf.Certifi
     made = offered.make(path, chosen.seed or 0)
     if not offered.table(made, chosen.problem).has_fingerprint(chosen.data_sha256):
         raise InvalidInputError(f"'{path}' must hold the runs that the frontier was made of; its outcomes are others.")
-    certificate = _explained(made, chosen)
+    certificate = _explained(made, chosen, offered.where)
     return certificate, _write(made, certificate, folder)
 
 
@@ -273,14 +274,15 @@ def recompute(claimed: rf.Certificate, path: str, unlabelled: str = "") -> rf.Ce
             table, claimed.problem, values, method=method, seed=seed, simultaneous=True, unlabelled=others
         )
         again = slim(found.choose(claimed.frontier["chosen"], claimed.choice))
-        explained = _explained(made, again)  # as it was taken into a folder
+        explained = _explained(made, again, offered.where)  # as it was taken into a folder
         return explained if set(explained.notes) <= set(claimed.notes) else again
-    return _explained(made, slim(rf.calibrate(table, claimed.problem, method=method, seed=seed, unlabelled=others)))
+    again = rf.calibrate(table, claimed.problem, method=method, seed=seed, unlabelled=others)
+    return _explained(made, slim(again), offered.where)
 
 
-def _explained(made: rf.Cascade, certificate: rf.Certificate) -> rf.Certificate:
-    """The certificate with the rule in words, who answers, and what is saved."""
-    said = words.rule_and_saving(made, certificate) if certificate else []
+def _explained(made: rf.Cascade, certificate: rf.Certificate, filters: Sequence[str]) -> rf.Certificate:
+    """The certificate with what it speaks of, the rule in words, who answers, and what is saved."""
+    said = [*words.filtered_by(filters), *words.rule_and_saving(made, certificate)] if certificate else []
     return replace(certificate, notes=(*certificate.notes, *said))
 
 

@@ -253,7 +253,7 @@ def inspect(
 
 def _inspect_policy(policy: rf.Policy, as_json: bool) -> int:
     """What a policy runs, and what it reads of requests and responses."""
-    from riskfront._cascades.words import rule
+    from riskfront._cascades.words import filtered_by, rule
 
     needs = policy.needs
     if as_json:
@@ -263,6 +263,8 @@ def _inspect_policy(policy: rf.Policy, as_json: bool) -> int:
         return 0
     console = make_console()
     console.print(policy.certificate.verdict(), markup=False)
+    for line in filtered_by((policy.certificate.source or {}).get("cascade", {}).get("where", [])):
+        console.print(line, markup=False)
     by_gain = isinstance(policy.confidence, rf.LearntGain)
     limits = [f"trusted from {limit:.6g} on; " for limit in policy.thresholds]
     said = [""] * len(policy.models) if by_gain else [*limits, "answers the rest; "]

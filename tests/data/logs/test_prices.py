@@ -86,7 +86,7 @@ def test_a_cascade_without_costs_says_what_to_do(logs, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_calls_take_has_no_usual_bounds(tmp_path):
-    """Prices are no losses between 0 and 1: a limit on them needs the most that a call may cost, known where prices are by call."""
+    """A limit on the mean of prices needs the most that a call may cost, which is known where prices are by call."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"model": np.repeat(["small", "large"], 300), "example": [f"x{i}" for i in range(300)] * 2})
     table = table.assign(score=rng.random(600) < 0.8, latency=rng.random(600))
