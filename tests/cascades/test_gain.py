@@ -268,6 +268,13 @@ def test_a_policy_says_what_it_needs(tmp_path):
     policy = made.policy(certificate)
     with pytest.raises(rf.InvalidInputError, match=r"'topic' is not known of the prompt. Give it: about="):
         policy.route("a question", dict.fromkeys(policy.models, str))
+    for about, text in (
+        ({"topic": "t1", "vector": [1.0, 2.0]}, "'vector' must be a vector of 4 numbers, as in the logs"),
+        ({"topic": "t1", "vector": "none"}, "'vector' must be a vector of 4 numbers"),
+        ({"topic": "t1", "vector": [1.0, 2.0, 3.0, "x"]}, "'vector' must be a number, as in the logs"),
+    ):
+        with pytest.raises(rf.InvalidInputError, match=text):
+            policy.route("a question", dict.fromkeys(policy.models, str), about=about)
     data = policy.to_dict()
     data["thresholds"] = [data["thresholds"][0] * 2]
     with pytest.raises(rf.InvalidInputError, match="changed after it was made"):

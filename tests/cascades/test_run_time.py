@@ -10,6 +10,7 @@ import riskfront as rf
 from riskfront._cascades.replay import replay
 from riskfront._cascades.run_time import Needs
 from riskfront._data.logs.responses import measured
+from riskfront.serving import Service
 from tests.cascades.serving.rig import PRICES, certified, record
 from tests.support.command_line import riskfront
 from tests.support.runs import simulated_runs
@@ -185,6 +186,25 @@ def test_inspect_lists_what_people_must_supply(tmp_path):
     assert "length: you must supply it with every request (about=)" in " ".join(done.stdout.split())
     found = json.loads(riskfront("inspect", tmp_path / "policy.json", "--json").stdout)
     assert found["needs"]["supplied"] == ["length", "task"]
+
+
+def test_a_number_of_an_answer_is_not_given_with_a_request():
+    """Whoever asks could choose the model by it, and one number for all models is that of none."""
+    runs = simulated_runs(n=2500)
+    problem = rf.Problem(["score drop <= 0.08"], minimize="cost", reference="m2")
+    for confidence in (rf.LearntConfidence(["length", "confidence"]), rf.LearntGain(["length", "confidence"])):
+        cascade = rf.Cascade(runs, confidence=confidence, thresholds=6)
+        policy = cascade.policy(rf.calibrate(cascade.table(), problem))
+        assert (policy.needs.supplied, policy.needs.answers) == (("length",), ("confidence",))
+        models = {name: lambda prompt: {"answer": "yes", "confidence": 0.9} for name in policy.models}
+        assert policy.route("?", models, about={"length": 10}).answer == "yes"
+        with pytest.raises(rf.InvalidInputError, match="'length' must be a number, as in the logs; got 'long'"):
+            policy.route("?", models, about={"length": "long"})
+        with pytest.raises(rf.InvalidInputError, match="'confidence' is known with an answer"):
+            policy.route("?", models, about={"length": 10, "confidence": 1.0})
+        entries = {name: {"model": f"openai/{name}"} for name in policy.models}
+        with pytest.raises(rf.InvalidInputError, match="decides by 'confidence' beside other numbers"):
+            Service(policy, {"models": entries})
 
 
 @pytest.mark.slow

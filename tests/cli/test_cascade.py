@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import riskfront as rf
+from riskfront._calibration.certificates.uses_of_test_set import ASKED
 from tests.data.logs.made import inspect_log, lines
 from tests.support.command_line import riskfront
 from tests.support.runs import simulated_runs
@@ -109,6 +110,32 @@ def test_no_policy_of_an_earlier_choice_stays_where_nothing_is_certified(folder,
     assert (out / "policy.json").exists()
     assert riskfront("choose", out, "--runs", runs, "--limit", "score drop <= -0.5").returncode == 1
     assert not (out / "policy.json").exists()
+
+
+def test_another_question_to_the_same_logs_is_counted(folder, tmp_path, monkeypatch):
+    """Whoever asks until something passes, with the same folder for what comes out, must not read 90 % each time."""
+    out = ["--out", tmp_path / "policy"]
+
+    def asked(*options, runs="runs.parquet", limit=LIMIT):
+        monkeypatch.setattr(ASKED, "_uses", [])  # as in a process of its own
+        done = riskfront(
+            "cascade", folder / runs, *limit, *out, "--confidence", "length", *options, "--thresholds", "8"
+        )
+        assert done.returncode in (0, 1), done.stderr
+        return " ".join(done.stdout.split()), done.returncode
+
+    assert asked()[0].count("With 90 % confidence") == 1
+    assert "With 90 % confidence" in asked()[0]  # the same question is no new use
+    assert "With 80 % confidence, counting both uses" in asked("--seed", "1")[0]
+    assert "With 70 % confidence" in asked("--models", "m1,m2", runs="bare.parquet")[0]
+    certificate = tmp_path / "policy" / "certificate.json"
+    assert riskfront("verify", certificate, folder / "bare.parquet").returncode == 0
+    assert len(rf.Policy.load(tmp_path / "policy" / "policy.json").certificate.earlier_looks) == 2
+    said, status = asked(limit=["--limit", "score >= 0.999", "--minimize", "cost"])
+    assert (status, "Nothing could be certified" in said) == (1, True)
+    assert not (tmp_path / "policy" / "policy.json").exists()  # that of the certificate that was replaced
+    simulated_runs(n=2500, seed=7).save(tmp_path / "new.parquet")
+    assert "With 90 % confidence" in asked(runs=tmp_path / "new.parquet")[0]
 
 
 def test_numbers_for_machines(folder):

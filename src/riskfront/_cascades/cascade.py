@@ -17,7 +17,6 @@ from riskfront._cascades import confidence as confidences
 from riskfront._cascades.confidence import LearntConfidence
 from riskfront._cascades.gain import LearntGain, price_column
 from riskfront._cascades.outcomes import (
-    PAID,
     Outcomes,
     accounted,
     failed_calls,
@@ -26,12 +25,20 @@ from riskfront._cascades.outcomes import (
     said_by_answers,
     usual_times,
 )
-from riskfront._cascades.replay import contents, examples_digest, fingerprints, must_be_others, runs_that_count
+from riskfront._cascades.replay import (
+    contents,
+    digests_of_logs,
+    examples_digest,
+    fingerprints,
+    must_be_others,
+    runs_that_count,
+)
 from riskfront._cascades.routes import LEVEL, Routes, all_routes, all_stages, described
 from riskfront._cascades.run_time import OF_A_CALLER, must_exist_when_run, names_of
 from riskfront._cascades.words import rules_in_words
 from riskfront._data.identity.fingerprints import Repeats
 from riskfront._data.logs.runs import Runs
+from riskfront._data.reading.column_roles import PAID
 from riskfront._data.splits import split_examples
 from riskfront._data.table import LossTable
 from riskfront._problems.limits import Limit
@@ -375,6 +382,10 @@ class Cascade:
             self._samples(order[: 1 if isinstance(decides, LearntGain) else -1]) if len(order) > 1 else None,
         )
 
+    def digests(self) -> list[str]:
+        """By which another cascade of the same logs is known, whatever its models, confidence or seed."""
+        return digests_of_logs(self._all, self.score)
+
     def row_of(self, config: Mapping[str, object]) -> int:
         """The row of a setting in the table."""
         same = np.ones(len(self), dtype=bool)
@@ -406,17 +417,18 @@ class Cascade:
 class Router(Cascade):
     """Decide before any model is called: a score of the prompt, the higher the easier, and only one model is paid.
 
-    As a Cascade, but ``confidence`` must be known of the example itself: a column that is the same for all models, or a
-    LearntConfidence whose features are.
+        As a Cascade, but ``confidence`` must be known of the example itself: a column that is the same for all models, or a
+        LearntConfidence whose features are.
 
-    Examples:
-        >>> import pandas as pd
-        >>> from riskfront._data.logs.runs import Runs
-        >>> easy = [k / 100 for k in range(100)]  # known of the prompt
-        >>> names = pd.DataFrame({"model": ["small", "large"]}), pd.DataFrame({"example": range(100), "easy": easy})
-        >>> runs = Runs(*names, {"score": np.stack([np.array(easy) > 0.4, np.ones(100)])})
-        >>> len(Router(runs, confidence="easy", thresholds=[0.25, 0.5, 0.75]))  # routers to choose from
-        8
+        Examples:
+            >>> import pandas as pd
+            >>> from riskfront._data.logs.runs import Runs
+    from riskfront._data.reading.column_roles import PAID
+            >>> easy = [k / 100 for k in range(100)]  # known of the prompt
+            >>> names = pd.DataFrame({"model": ["small", "large"]}), pd.DataFrame({"example": range(100), "easy": easy})
+            >>> runs = Runs(*names, {"score": np.stack([np.array(easy) > 0.4, np.ones(100)])})
+            >>> len(Router(runs, confidence="easy", thresholds=[0.25, 0.5, 0.75]))  # routers to choose from
+            8
     """
 
     kind: ClassVar[str] = "router"

@@ -61,6 +61,7 @@ class LearntConfidence:
     Args:
         features: columns of the runs: numbers logged with each answer, and numbers or texts known of each example.
         models: model -> its fitted numbers; empty before ``fit``.
+        of_answers: the features that are known with an answer, each of its own model, and not of the example; found by ``fit``.
 
     Examples:
         >>> LearntConfidence(["task", "prompt_chars"]).features  # Cascade(runs, confidence=...) fits it
@@ -69,6 +70,7 @@ class LearntConfidence:
 
     features: Sequence[str]
     models: Mapping[str, Mapping[str, Any]] = ()  # type: ignore[assignment]
+    of_answers: Sequence[str] = ()
 
     def fit(self, runs: Runs, score: str) -> LearntConfidence:
         """Learn from these runs, which must not be planned or tested on."""
@@ -101,7 +103,8 @@ class LearntConfidence:
                 "intercept": start,
                 **{key: value.tolist() for key, value in numbers.items()},
             }
-        return replace(self, models=fitted)
+        said = [f for f in self.features if f in runs.values and not same_for_all(runs.values[f])]
+        return replace(self, models=fitted, of_answers=said)
 
     def of(self, model: str, features: Mapping[str, Any]) -> FloatArray:
         """(n,): the probability that answers of a model with these features are right; nan where a feature is."""
@@ -131,7 +134,11 @@ class LearntConfidence:
         return {f: runs.values[f][row] if f in runs.values else _of_examples(runs, f) for f in self.features}
 
     def to_dict(self) -> dict[str, Any]:
-        return {"features": list(self.features), "models": dict(self.models)}
+        return {
+            "features": list(self.features),
+            "models": dict(self.models),
+            "of_answers": list(self.of_answers),
+        }
 
 
 def _of_examples(runs: Runs, name: str) -> Any:
@@ -168,9 +175,20 @@ def _matrix(
             texts = pd.Series(values).astype(str).to_numpy()
             columns += [(texts == level).astype(np.float64) for level in levels[name]]
         else:
-            numbers = np.asarray(values, dtype=np.float64)
+            numbers = numbers_of(name, values)
             columns += [numbers, *(np.maximum(numbers - knot, 0.0) for knot in knots[name])]
     return np.stack(columns, axis=1)
+
+
+def numbers_of(name: str, values: Any) -> FloatArray:
+    """(n,): a feature as numbers; people give it with a request, so that it may be anything."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.zeros((0, 0))
+    if numbers.ndim != 1:
+        raise InvalidInputError(f"'{name}' must be a number, as in the logs; got {str(next(iter(values)))!r:.60}.")
+    return numbers
 
 
 def quantiles(confidence: FloatArray, count: int) -> list[FloatArray]:

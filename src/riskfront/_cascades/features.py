@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from riskfront._cascades.confidence import same_for_all
+from riskfront._cascades.confidence import numbers_of, same_for_all
 from riskfront._data.logs.responses import FROM_RESPONSE, NEVER
 from riskfront._data.logs.runs import OUTCOMES, Runs
 from riskfront._support.arrays import FloatArray
@@ -164,10 +164,11 @@ def encode(encoder: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) 
             known = np.array([str(plain(value)) for value in column])
             levels += [(known == level).astype(np.float64) for level in how["levels"]]
         elif how["kind"] == _VECTOR:
-            array = np.asarray([np.asarray(cell, dtype=np.float64) for cell in column])
-            others += list(((array - np.asarray(how["mean"])) / np.asarray(how["scale"])).T)
+            mean = np.asarray(how["mean"])
+            array = np.stack([_vector_of(name, cell, len(mean)) for cell in column])
+            others += list(((array - mean) / np.asarray(how["scale"])).T)
         else:
-            z = (np.asarray(column, dtype=np.float64) - how["mean"]) / how["scale"]
+            z = (numbers_of(name, column) - how["mean"]) / how["scale"]
             z = np.clip(np.where(np.isfinite(z), z, 0.0), -10, 10)
             numbers.append(z)
             others += [np.maximum(z - knot, 0.0) for knot in how["knots"]]
@@ -176,6 +177,13 @@ def encode(encoder: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) 
     columns = [*numbers, *levels, *others]
     dense = np.stack(columns, axis=1) if columns else np.zeros((n, 0))
     return dense, np.concatenate(texts, axis=1) if texts else np.zeros((n, 0))
+
+
+def _vector_of(name: str, cell: Any, length: int) -> FloatArray:
+    numbers = numbers_of(name, cell) if _vectors([cell]) else np.zeros(0)
+    if len(numbers) != length:
+        raise InvalidInputError(f"'{name}' must be a vector of {length:,} numbers, as in the logs; got {cell!r:.60}.")
+    return numbers
 
 
 def joined(dense: FloatArray, words: FloatArray) -> FloatArray:

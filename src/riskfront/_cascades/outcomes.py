@@ -23,12 +23,10 @@ from riskfront._cascades.routes import Routes, Stages
 from riskfront._cascades.run_time import Confidence, names_of
 from riskfront._data.intake import Intake
 from riskfront._data.logs.runs import Runs
+from riskfront._data.reading.column_roles import PAID
 from riskfront._data.sums import Rows
 from riskfront._support.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
-
-#: what every model that is called takes, as against what the answer is worth
-PAID = ("cost", "cost_usd", "total_cost", "price", "latency", "tokens", "input_tokens", "output_tokens")
 
 
 @dataclass(frozen=True, eq=False)

@@ -109,7 +109,8 @@ class Policy:
                 "answer", the confidence under its own name, and perhaps "cost". A plain answer will do for the last model,
                 and wherever ``confidence`` judges.
             confidence: judges an answer, if the model does not; of a router, a function of the prompt alone.
-            about: the values that ``needs.supplied`` names, by name.
+            about: the values that ``needs.supplied`` names, by name; those that ``needs.answers`` names come with each answer,
+                from the model's function or the judge.
 
         A model that raises an error, or is not sure of anything, is passed over: that counts as an escalation. If the last
         one fails there is no answer: ModelsFailedError.
@@ -182,6 +183,13 @@ class Policy:
                     f"'{name}' is computed from the request, as from the prompts of the logs, and must not be given as another "
                     f"one; got {about[name]!r}. Leave it out of 'about'."
                 )
+        # one number for all models would not be that of any answer, and whoever asks could choose the model by it
+        early = [name for name in self.needs.answers if name in about and not isinstance(self.confidence, str)]
+        if early:
+            raise InvalidInputError(
+                f"'{early[0]}' is known with an answer, and must not be given with the request. Let the model's function "
+                f"return it: a dictionary with 'answer' and '{early[0]}'."
+            )
         about = {**about, **computed}
         if isinstance(self.confidence, LearntGain):
             return (yield from self._steps_by_gain(self.confidence, prompt, models, about))

@@ -241,6 +241,16 @@ def examples_digest(runs: Runs) -> str | None:
     return order_free_digest(numbers_of(known)) if known else None
 
 
+def digests_of_logs(runs: Runs, score: str) -> list[str]:
+    """What tells logs apart from those of other examples: the examples, and what each model scored on them, in any order."""
+    names = numbers_of([readable(runs.examples["example"].astype(str).to_numpy(dtype=object))])
+    scored = [
+        order_free_digest(numbers_of([names, row]), named=model)
+        for model, row in zip(runs.names, np.nan_to_num(runs.value(score), nan=-1.0), strict=True)
+    ]
+    return [digest for digest in (examples_digest(runs), *scored) if digest is not None]
+
+
 def must_be_new(runs: Runs, models: Sequence[str], example_fingerprints: Mapping[str, Any]) -> None:
     """An error if nearly all of these examples are those a policy was made of."""
     columns = [name for name in example_fingerprints["columns"] if name in runs.values]

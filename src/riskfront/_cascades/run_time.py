@@ -30,6 +30,15 @@ def one_number(confidence: Confidence) -> str:
     return names[0] if len(names) == 1 else "confidence"
 
 
+def said_with_answers(kind: str, confidence: Confidence) -> set[str]:
+    """The columns that are known with an answer alone, each of its own model."""
+    if kind == "router":
+        return set()
+    if isinstance(confidence, LearntGain):
+        return {name for part in confidence.fitted.get("after", {}).values() for name in part["encoder"]}
+    return {confidence} if isinstance(confidence, str) else set(confidence.of_answers)
+
+
 def must_exist_when_run(confidence: Confidence) -> None:
     """Raise a clear error if a confidence rests on what only an evaluation run can tell."""
     for name in names_of(confidence):
@@ -58,9 +67,10 @@ class Needs:
 
     Attributes:
         prompt: computed from the request. response: computed from what a model answers.
-        supplied: what people must supply: ``about=``, or with the answer of a model, or by a judge.
+        supplied: what people must supply with a request: ``about=``.
         samples: how often a model is asked, where the logs hold so many answers: its numbers are means over them.
         first_only: whether only the first model is asked that often.
+        answers: what people must supply with every answer: the function that calls the model returns it, or a judge.
     """
 
     prompt: tuple[str, ...]
@@ -68,6 +78,7 @@ class Needs:
     supplied: tuple[str, ...]
     samples: int = 1
     first_only: bool = False
+    answers: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, kind: str, models: Sequence[str], confidence: Confidence, samples: int | None) -> Needs:
@@ -76,14 +87,25 @@ class Needs:
         computed = set(FROM_RESPONSE) - set(first) if kind == "cascade" else set()
         response = [name for name in names if name in computed and (name != "agreement" or samples is not None)]
         prompt = [name for name in names if name in FROM_PROMPT]
-        supplied = [name for name in names if name not in (*response, *prompt)]
-        return cls(tuple(prompt), tuple(response), tuple(supplied), samples or 1, isinstance(confidence, LearntGain))
+        others = [name for name in names if name not in (*response, *prompt)]
+        said = said_with_answers(kind, confidence)
+        return cls(
+            tuple(prompt),
+            tuple(response),
+            tuple(name for name in others if name not in said),
+            samples or 1,
+            isinstance(confidence, LearntGain),
+            tuple(name for name in others if name in said),
+        )
 
     def lines(self) -> list[str]:
         """What is read from where, in words."""
         found = [f"{name}: computed from the request ({FROM_PROMPT[name]})" for name in self.prompt]
         found += [f"{name}: computed from the response ({FROM_RESPONSE[name]})" for name in self.response]
         found += [f"{name}: you must supply it with every request (about=)" for name in self.supplied]
+        found += [
+            f"{name}: you must supply it with every answer (a judge, or what calls the model)" for name in self.answers
+        ]
         if self.samples > 1:
             asked = "the first model" if self.first_only else "each model but the last"
             found.append(f"{asked} is asked {self.samples} times, as in the logs")

@@ -43,6 +43,11 @@ def what_decides(made: Cascade) -> list[str]:
     return said
 
 
+def filtered_by(filters: Sequence[str]) -> list[str]:
+    """A sentence on the examples that filters left, of which alone a guarantee speaks."""
+    return [f"This holds where {' and '.join(filters)}: other examples were left out (--where)."] if filters else []
+
+
 def comparison_rows(made: Cascade) -> tuple[str, list[str], list[list[Any]]] | None:
     """Title, headers and rows: the learnt rule beside trivial ones, on the examples it was learnt from."""
     if not isinstance(made.confidence, LearntGain):
@@ -132,6 +137,8 @@ def rule_and_saving(made: Cascade, certificate: Certificate) -> list[str]:
     if len(policy.models) > 1:
         said += _by_level(made, policy, at)
         said += what_decides(made)[:1]
+    if policy.needs.answers:
+        said.append(f"No response of a model holds {listed(list(policy.needs.answers))}: supply it with every answer.")
     said.append(f"Answered by {_shares(policy.models, np.asarray(policy.shares))}.")
     return said + _saving(made, certificate)
 

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -192,8 +193,15 @@ def cascade(
     if varied:
         found = rf.frontier(table, problem, values, method=chosen, seed=seed, simultaneous=True, unlabelled=others)
         return _decided(made, found, offered, runs, out, as_json)
-    certificate = _explained(made, slim(rf.calibrate(table, problem, method=chosen, seed=seed, unlabelled=others)))
-    certificate = replace(certificate, source={"cascade": asdict(offered)})
+    found = rf.calibrate(table, problem, method=chosen, seed=seed, unlabelled=others)
+    certificate = _explained(made, slim(found), offered.where)
+    digests = made.digests()
+    certificate = replace(certificate, source={"cascade": asdict(offered), "logs": digests})
+    if out is not None:
+        from riskfront._cli.tables import uses_with_replaced
+
+        same_logs = partial(_made_of, digests)
+        certificate = certificate.after(uses_with_replaced(certificate, out / "certificate.json", same_logs))
     written = [] if out is None else _write(made, certificate, out)
     if as_json:
         print(json.dumps(_summary(made, certificate), allow_nan=False))
@@ -202,15 +210,22 @@ def cascade(
     return 0 if certificate and certificate.guaranteed else 1
 
 
+def _made_of(digests: Sequence[str], replaced: rf.Certificate) -> bool:
+    """Whether a certificate is of a cascade of these logs."""
+    return not set(digests).isdisjoint((replaced.source or {}).get("logs", ()))
+
+
 def _write(made: rf.Cascade, certificate: rf.Certificate, folder: Path) -> list[Path]:
     """The certificate, its report and, if something is certified, the policy: none of an earlier certificate stays there."""
     written = [folder / "certificate.json", folder / "report.html"]
     certificate.save(written[0])
     write_text(written[1], report_html(certificate, sections=_learnt(made)))
-    (folder / "policy.json").unlink(missing_ok=True)
+    policy = folder / "policy.json"
     if certificate and certificate.guaranteed:
-        written.append(folder / "policy.json")
-        made.policy(certificate).save(written[2])
+        written.append(policy)
+        made.policy(certificate).save(policy)
+    else:
+        policy.unlink(missing_ok=True)  # that of an earlier certificate, which this one replaces
     return written
 
 
@@ -220,7 +235,7 @@ def take_in(chosen: rf.Certificate, folder: Path, path: str) -> tuple[rf.Certifi
     made = offered.make(path, chosen.seed or 0)
     if not offered.table(made, chosen.problem).has_fingerprint(chosen.data_sha256):
         raise InvalidInputError(f"'{path}' must hold the runs that the frontier was made of; its outcomes are others.")
-    certificate = _explained(made, chosen)
+    certificate = _explained(made, chosen, offered.where)
     return certificate, _write(made, certificate, folder)
 
 
@@ -259,14 +274,15 @@ def recompute(claimed: rf.Certificate, path: str, unlabelled: str = "") -> rf.Ce
             table, claimed.problem, values, method=method, seed=seed, simultaneous=True, unlabelled=others
         )
         again = slim(found.choose(claimed.frontier["chosen"], claimed.choice))
-        explained = _explained(made, again)  # as it was taken into a folder
+        explained = _explained(made, again, offered.where)  # as it was taken into a folder
         return explained if set(explained.notes) <= set(claimed.notes) else again
-    return _explained(made, slim(rf.calibrate(table, claimed.problem, method=method, seed=seed, unlabelled=others)))
+    again = rf.calibrate(table, claimed.problem, method=method, seed=seed, unlabelled=others)
+    return _explained(made, slim(again), offered.where)
 
 
-def _explained(made: rf.Cascade, certificate: rf.Certificate) -> rf.Certificate:
-    """The certificate with the rule in words, who answers, and what is saved."""
-    said = words.rule_and_saving(made, certificate) if certificate else []
+def _explained(made: rf.Cascade, certificate: rf.Certificate, filters: Sequence[str]) -> rf.Certificate:
+    """The certificate with what it speaks of, the rule in words, who answers, and what is saved."""
+    said = [*words.filtered_by(filters), *words.rule_and_saving(made, certificate)] if certificate else []
     return replace(certificate, notes=(*certificate.notes, *said))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -81,7 +82,7 @@ def calibrate(
     losses = columns.read(table, problem, quiet=as_json)
     others = columns.read_unlabelled(unlabelled, problem, losses, quiet=as_json)
     certificate = rf.calibrate(losses, problem, method=method, seed=seed, unlabelled=others)
-    earlier = uses_with_replaced(certificate, out, losses)
+    earlier = uses_with_replaced(certificate, out, lambda replaced: _shares_examples(replaced, losses))
     certificate = replace(certificate, source=asdict(columns), notes=(*notes_of(table), *certificate.notes)).after(
         earlier
     )
@@ -125,10 +126,13 @@ def _calibrate_on(
     return 0 if certificate and certificate.guaranteed else 1
 
 
-def uses_with_replaced(certificate: rf.Certificate, out: Path | None, losses: rf.LossTable) -> tuple[UseOfTestSet, ...]:
+def uses_with_replaced(
+    certificate: rf.Certificate, out: Path | None, shares_examples: Callable[[rf.Certificate], bool]
+) -> tuple[UseOfTestSet, ...]:
     """Earlier uses, and that of the certificate that is about to be overwritten, if it asked the same examples something else.
 
-    Other bounds or 0/1 outcomes make another digest of the same examples: these are known by what its setting lost on them.
+    shares_examples: whether a certificate of other data is of the same examples. Other bounds, 0/1 outcomes or another
+    confidence make another digest of them.
     """
     try:
         replaced = rf.Certificate.load(out) if out is not None and out.is_file() else None
@@ -138,7 +142,7 @@ def uses_with_replaced(certificate: rf.Certificate, out: Path | None, losses: rf
         return certificate.earlier_looks
     asked = [*replaced.earlier_looks, UseOfTestSet.of_certificate(replaced)]
     if replaced.data_sha256 != certificate.data_sha256:
-        if not _shares_examples(replaced, losses):
+        if not shares_examples(replaced):
             return certificate.earlier_looks
         # the same words were another question to the data in another form
         asked = [replace(use, question=f"{replaced.data_sha256} {use.question}") for use in asked]
@@ -249,7 +253,7 @@ def inspect(
 
 def _inspect_policy(policy: rf.Policy, as_json: bool) -> int:
     """What a policy runs, and what it reads of requests and responses."""
-    from riskfront._cascades.words import rule
+    from riskfront._cascades.words import filtered_by, rule
 
     needs = policy.needs
     if as_json:
@@ -259,6 +263,8 @@ def _inspect_policy(policy: rf.Policy, as_json: bool) -> int:
         return 0
     console = make_console()
     console.print(policy.certificate.verdict(), markup=False)
+    for line in filtered_by((policy.certificate.source or {}).get("cascade", {}).get("where", [])):
+        console.print(line, markup=False)
     by_gain = isinstance(policy.confidence, rf.LearntGain)
     limits = [f"trusted from {limit:.6g} on; " for limit in policy.thresholds]
     said = [""] * len(policy.models) if by_gain else [*limits, "answers the rest; "]

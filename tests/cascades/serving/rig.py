@@ -76,6 +76,34 @@ def _sample(model, i, question, right, answer):
 
 INSPECT_USAGE = ("input_tokens", "output_tokens", "total_tokens")
 OPENAI_USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")
+USAGE = dict(zip(OPENAI_USAGE, (8, 4, 12), strict=True))
+INSPECT_TOOK = dict(zip(INSPECT_USAGE, (8, 4, 12), strict=True))
+
+
+def record_samples(folder: Path, n: int = 400, samples: int = 3) -> Recorded:
+    """The same with several answers of each model to each question, whose agreement tells something of being right."""
+    rng = np.random.default_rng(1)
+    hard = rng.random(n)
+    questions = [f"Sample {i}?" for i in range(n)]
+    paths = {}
+    for model, ability in (("small", 0.65), ("large", 0.97)):
+        answers, rows = {}, []
+        for i, question in enumerate(questions):
+            chance = np.clip(ability + 0.25 - 0.5 * hard[i], 0, 0.99)
+            texts = [f"{model} says {'yes' if rng.random() < chance else rng.integers(9)}" for _ in range(samples)]
+            answers[question] = {"text": texts[0], "samples": texts, "logprobs": [], "usage": USAGE}
+            rows += [
+                {"id": f"q{i}", "epoch": 1 + k, "input": question, "target": "yes", "model_usage": {model: INSPECT_TOOK},
+                 "scores": {"match": {"value": "C" if text.endswith("yes") else "I", "answer": text}},
+                 "output": {"completion": text, "choices": [{"message": {"content": text}}]}}
+                for k, text in enumerate(texts)
+            ]  # fmt: skip
+        log = {"version": 2, "status": "success", "eval": {"task": "quiz", "model": model}, "samples": rows}
+        (folder / "logs").mkdir(parents=True, exist_ok=True)
+        (folder / "logs" / f"{model}.json").write_text(json.dumps(log))
+        paths[model] = folder / f"{model}-answers.json"
+        paths[model].write_text(json.dumps({"key": KEY, "answers": answers}))
+    return Recorded(folder / "logs", paths, questions)
 
 
 def certified(recorded: Recorded, kind=rf.Cascade, confidence="logprob", drop=0.06):

@@ -13,6 +13,8 @@ from riskfront._cascades.serving.calls import prepared
 from riskfront._cascades.serving.configuration import ModelEntry
 from riskfront._cascades.serving.service import OverloadedError, Service
 
+SMALL = {"model": "openai/small"}
+GOOD = {"small": SMALL, "large": {"model": "openai/large"}}
 REQUEST = {"messages": [{"role": "user", "content": "Hello?"}]}
 
 
@@ -181,6 +183,7 @@ def test_requests_that_cannot_be_served(make):
         ({**REQUEST, "temperature": 1}, "it sets 'temperature'"),
         ({**REQUEST, "about": 3}, "'about' must be an object"),
         ({**REQUEST, "n": 2}, "it sets 'n'"),
+        ({**REQUEST, "stream": True, "stream_options": 5}, "'stream_options' must be an object"),
     ):
         with pytest.raises(rf.InvalidInputError, match=words):
             asyncio.run(service.answer(wrong))
@@ -199,6 +202,14 @@ def test_requests_that_cannot_be_served(make):
         ({"models": {"small": {}, "large": {"model": "a/b"}}}, "must have 'model'"),
         ({"models": {"small": {"model": "a/b", "template": "x"}, "large": {"model": "a/b"}}}, "must hold {prompt}"),
         ({"models": {"small": {"model": "a/b", "api_key_env": "NOT_THERE"}, "large": {"model": "a/b"}}}, "NOT_THERE"),
+        ({"models": {**GOOD, "small": {**SMALL, "api_base": "https://me:sk-1@host/v1"}}}, "'api_base' holds one"),
+        ({"models": {**GOOD, "small": {**SMALL, "api_base": "https://host/v1?api-key=1"}}}, "'api_base' holds one"),
+        (
+            {"models": {**GOOD, "small": {**SMALL, "parameters": {"extra_headers": {"Authorization": "Bearer sk"}}}}},
+            "'Authorization' holds one",
+        ),
+        ({"models": {**GOOD, "small": {**SMALL, "parameters": {"api_key": "sk"}}}}, "'api_key' holds one"),
+        ({"models": {**GOOD, "small": {**SMALL, "api_key_env": "sk-1234"}}}, "must be the name of an environment"),
         ({"server": {"most_running": 0}}, "at least 1"),
         ({"server": {"allow": ["n"]}}, "allow must not name n"),
         (

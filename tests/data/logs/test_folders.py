@@ -152,6 +152,22 @@ def test_spend_logs_of_an_older_litellm_that_hold_prompts_and_grades():
     np.testing.assert_allclose(runs.value("cost")[runs.row("gpt-4o")], 0.000225)
 
 
+def test_what_came_from_a_cache_says_nothing_of_what_a_call_takes(tmp_path):
+    """A cached answer is free and there at once, unlike those of the models where a policy runs."""
+    rows = json.loads((WRITTEN / "litellm_183" / "spend_logs.json").read_text())
+    rows[0] |= {"cache_hit": "True", "spend": 1e-9}
+    (tmp_path / "spend_logs.json").write_text(json.dumps(rows))
+    runs = rf.read_runs(tmp_path / "spend_logs.json", "litellm")
+    lacks = {name: int(np.isnan(runs.value(name)).sum()) for name in ("score", "cost", "latency")}
+    failed_too = int((runs.value("failed") > 0).sum())
+    assert lacks == {"score": 0, "cost": 1 + failed_too, "latency": 1}
+    log = json.loads((WRITTEN / "promptfoo" / "results.json").read_text())
+    for row in log["results"]["results"]:
+        row["response"]["cached"] = True
+    (tmp_path / "results.json").write_text(json.dumps(log))
+    assert not {"cost", "latency"} & set(rf.read_runs(tmp_path / "results.json", "promptfoo").values)
+
+
 # -------------------------------------------------------------------- broken and older logs
 
 

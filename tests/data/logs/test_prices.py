@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import riskfront as rf
@@ -81,3 +82,19 @@ def test_a_cascade_without_costs_says_what_to_do(logs, tmp_path):
     done = riskfront("cascade", tmp_path / "r.parquet", *arguments)
     assert done.returncode == 2
     assert "--prices" in done.stderr
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_calls_take_has_no_usual_bounds(tmp_path):
+    """A limit on the mean of prices needs the most that a call may cost, which is known where prices are by call."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"model": np.repeat(["small", "large"], 300), "example": [f"x{i}" for i in range(300)] * 2})
+    table = table.assign(score=rng.random(600) < 0.8, latency=rng.random(600))
+    table.to_csv(tmp_path / "table.csv", index=False)
+    rf.read_runs(tmp_path / "table.csv").priced({"small": 0.1, "large": 4}).save(tmp_path / "runs.parquet")
+    cheap = rf.calibrate(tmp_path / "runs.parquet", rf.Problem("cost <= 0.5", maximize="score"))
+    assert (cheap.config["model"], cheap.loss_bounds["cost"]) == ("small", (0.0, 4.0))
+    slow = rf.Problem("latency <= 0.9", maximize="score")
+    with pytest.raises(rf.InvalidInputError, match="a limit on the mean 'latency' needs the most that it can be"):
+        rf.calibrate(tmp_path / "runs.parquet", slow)
+    assert rf.calibrate(tmp_path / "runs.parquet", slow, bounds={"latency": (0, 1)})

@@ -78,6 +78,8 @@ class Caller:
             messages=prepared(messages, entry),
             timeout=entry.timeout,
             max_retries=0,
+            # the cache of a LiteLLM proxy would answer each of several samples alike, and they would agree
+            caching=False,
             **{name: value for name, value in given.items() if value is not None},
             **{**entry.parameters, **self.parameters, **({"logprobs": True} if self.logprobs else {})},
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from riskfront._cascades.policy import Policy
 from riskfront._support.values import is_number
@@ -131,6 +133,11 @@ def configuration(data: Mapping[str, Any], policy: Policy, where: str = "the con
     server = _entry(ServerEntry, data.get("server", {}), f"{where}, server")
     for name, entry in models.items():
         _must_be_usable(entry, f"{where}, models.{name}")
+    named = [key for key in (server.api_key_env, *(entry.api_key_env for entry in models.values())) if key is not None]
+    if not all(re.fullmatch(r"\w+", key) for key in named):  # a key itself would stand in the next message
+        raise InvalidInputError(
+            f"{where}: api_key_env must be the name of an environment variable, not the key itself."
+        )
     keys = {server.api_key_env, *(entry.api_key_env for entry in models.values())} - {None}
     lacking = [name for name in sorted(map(str, keys)) if not os.environ.get(name)]
     if lacking:
@@ -180,6 +187,33 @@ def _must_be_usable(entry: ModelEntry, where: str) -> None:
     own = next((name for name in entry.parameters if name in _OWN), None)
     if own is not None:
         raise InvalidInputError(f"{where}: '{own}' must not be among the parameters: {_OWN[own]}.")
-    secret = next((name for name in entry.parameters if "key" in name.lower() or name.lower() == "token"), None)
+    nested = [
+        part for name, part in entry.parameters.items() if name in _SENT_AS_THEY_ARE and isinstance(part, Mapping)
+    ]
+    secret = next((name for part in (entry.parameters, *nested) for name in part if _is_key(name)), None)
+    if secret is None and entry.api_base is not None and _has_password(entry.api_base):
+        secret = "api_base"
     if secret is not None:
-        raise InvalidInputError(f"{where}: keys must come from the environment, never from a file; remove '{secret}'.")
+        raise InvalidInputError(
+            f"{where}: keys must come from the environment, never from a file; '{secret}' holds one. Name the variable with "
+            "api_key_env."
+        )
+
+
+#: parameters whose parts LiteLLM sends as headers, or as they are
+_SENT_AS_THEY_ARE = ("extra_headers", "headers", "extra_body", "extra_query", "default_headers")
+
+
+_KEYS = re.compile(r"key|authorization|secret|password|(access|auth)_token|^(x-)?(token|auth)$", re.IGNORECASE)
+
+
+def _is_key(name: str) -> bool:
+    return name != "prompt_cache_key" and _KEYS.search(name) is not None
+
+
+def _has_password(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # no address; the calls will say so
+        return False
+    return parts.password is not None or any(_is_key(name) for name, _ in parse_qsl(parts.query))

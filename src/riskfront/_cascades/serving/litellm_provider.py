@@ -30,7 +30,8 @@ from riskfront.errors import InvalidInputError
 
 load_litellm()
 
-from litellm.llms.custom_llm import CustomLLM, CustomLLMError  # noqa: E402
+from litellm.exceptions import BadGatewayError, BadRequestError, ServiceUnavailableError  # noqa: E402
+from litellm.llms.custom_llm import CustomLLM  # noqa: E402
 from litellm.types.utils import ModelResponse  # noqa: E402
 
 #: what LiteLLM tells its providers of how to call, which changes no answer
@@ -74,16 +75,23 @@ class PolicyProvider(CustomLLM):
         try:
             return await self.service.answer(given)
         except InvalidInputError as error:
-            raise CustomLLMError(400, str(error)) from None
+            raise BadRequestError(str(error), **self._named) from None
         except OverloadedError as error:
-            raise CustomLLMError(503, str(error)) from None
+            raise ServiceUnavailableError(str(error), **self._named) from None
         except ModelsFailedError as error:
-            raise CustomLLMError(502, str(error)) from None
+            raise BadGatewayError(str(error), **self._named) from None
+
+    @property
+    def _named(self) -> dict[str, str]:
+        """What errors of LiteLLM say of their origin; other errors than its own would reach clients as status 500."""
+        return {"model": self.service.configuration.server.name, "llm_provider": "riskfront"}
 
 
 def _response(served: Served) -> ModelResponse:
     told = {name: value for name, value in served.completion.items() if value is not None}
-    return ModelResponse(**told)
+    response = ModelResponse(**told)
+    response._hidden_params["response_cost"] = served.completion["riskfront"]["cost"]  # what budgets of a proxy count
+    return response
 
 
 def _pieces(served: Served) -> Iterator[dict[str, Any]]:

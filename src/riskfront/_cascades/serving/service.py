@@ -155,10 +155,12 @@ class Service:
                 f"a request must not change what was certified; it sets '{unasked[0]}'. Leave it out, set it for every model "
                 f"in the configuration, or allow it there, which the certificate does not cover ([server] allow)."
             )
+        if not isinstance(request.get("stream_options") or {}, Mapping):
+            raise InvalidInputError("'stream_options' must be an object, such as {\"include_usage\": true}.")
         about = request.get("about") or {}
         if not isinstance(about, Mapping):
             raise InvalidInputError("'about' must be an object: what is known of the request, by name.")
-        lacking = [] if self._judge is not None else [name for name in self.policy.needs.supplied if name not in about]
+        lacking = [name for name in self.policy.needs.supplied if name not in about]
         if lacking:
             raise InvalidInputError(
                 f'the policy needs \'{lacking[0]}\' of every request: {{"about": {{"{lacking[0]}": ...}}}}, in the body.'
@@ -226,11 +228,18 @@ def _opened(path: str | None) -> Any:
 
 def _judge(policy: Policy, named: str | None) -> Judge | None:
     """The function that judges answers, where the policy needs one; it gets the text of an answer."""
-    alone = policy.kind == "cascade" and policy.rests_on_one_number and bool(policy.needs.supplied)
+    answers = policy.needs.answers
+    alone = policy.rests_on_one_number and bool(answers)
+    if answers and not alone:
+        raise InvalidInputError(
+            f"the policy decides by '{answers[0]}' beside other numbers; it is known with an answer, no response holds it, and "
+            "a judge supplies the only number that a policy rests on. Certify a policy that rests on what a response holds "
+            "(--confidence), on the prompt (--router), or on this number alone; or call policy.route in a program of your own."
+        )
     if named is None:
         if alone:
             raise InvalidInputError(
-                f"the policy decides by '{policy.needs.supplied[0]}', which no response holds; name the function that computes "
+                f"the policy decides by '{answers[0]}', which no response holds; name the function that computes "
                 'it: [server] judge = "module:function", of the prompt, the text of the answer and the model.'
             )
         return None

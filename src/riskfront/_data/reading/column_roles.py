@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -298,6 +299,21 @@ def saved_roles(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     with reading("runs", path):
         roles: dict[str, list[str]] = parse_json(text)
         return roles
+
+
+#: what every call takes, as against what its answer is worth; these have no usual bounds
+PAID = ("cost", "cost_usd", "total_cost", "price", "latency", "tokens", "input_tokens", "output_tokens")
+
+
+def holds_runs(schema: pa.Schema) -> bool:
+    """Whether ``import`` wrote these rows, so that columns such as "cost" are what a call took."""
+    return KEY in (schema.metadata or {})
+
+
+def price_bounds(schema: pa.Schema) -> dict[str, tuple[float, float]]:
+    """The most that a call costs, where a price was declared for the calls of every run."""
+    prices = json.loads((schema.metadata or {}).get(KEY, b"{}")).get("call_prices") or {}
+    return {"cost": (0.0, float(max(prices.values())))} if prices and max(prices.values()) > 0 else {}
 
 
 def recorded_failures(source: Source) -> dict[str, tuple[float, float]]:

@@ -11,7 +11,10 @@ from typing import Any, Protocol, runtime_checkable
 from riskfront._data.problem_fit import limited_losses, worst_in_every_limit
 from riskfront._data.reading.batches import Source
 from riskfront._data.reading.column_roles import (
+    PAID,
     Layout,
+    holds_runs,
+    price_bounds,
     recorded_failures,
     refuse_copied_prompts,
     with_saved_roles,
@@ -77,8 +80,14 @@ def read_table(
             f"{type(data).__name__}."
         )
     refuse_copied_prompts(source)
+    paid = holds_runs(source.schema)
+    if paid and problem is not None:
+        limited = {loss for limit in problem.limits for loss in limit.term.losses}
+        known = {name: pair for name, pair in price_bounds(source.schema).items() if name in limited}
+        bounds = {**known, **(bounds or {})}
     table, found = read_long(source, problem, with_saved_roles(source.schema, named), bounds, binary, where)
-    return table.with_failures(recorded_failures(source)), found
+    table = table.with_failures(recorded_failures(source))
+    return table.without_default_bounds(PAID) if paid else table, found
 
 
 def _made_before(

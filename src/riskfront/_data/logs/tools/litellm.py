@@ -29,7 +29,7 @@ def records(path: Path) -> Iterator[Record]:
         metadata = metadata if isinstance(metadata, Mapping) else {}
         given = metadata.get("spend_logs_metadata")
         failed = "failure" in (row.get("status"), metadata.get("status"))
-        asked = _asked(row)
+        asked, cached = _asked(row), str(row.get("cache_hit")).lower() == "true"
         name = str(row.get("request_id") or number)
         yield Record(
             {"model": str(row.get("model_group") or row.get("model") or "unknown")},
@@ -37,8 +37,9 @@ def records(path: Path) -> Iterator[Record]:
             name if asked is None else hashlib.sha256(asked.encode()).hexdigest()[:16],
             {"answered": 0.0 if failed else 1.0},
             measures_of(
-                cost=positive(row.get("spend")),
-                latency=_latency(row),
+                # what came from the cache of the proxy took no call
+                cost=None if cached else positive(row.get("spend")),
+                latency=None if cached else _latency(row),
                 tokens=positive(row.get("total_tokens")),
                 input_tokens=positive(row.get("prompt_tokens")),
                 output_tokens=positive(row.get("completion_tokens")),

@@ -54,8 +54,9 @@ def records(path: Path) -> Iterator[Record]:
             test,
             {name: as_score(value, name, place) for name, value in scores.items()},
             measures_of(
-                cost=positive(row.get("cost")),
-                latency=seconds(row.get("latencyMs")),
+                # what came from a cache took no call
+                cost=None if _is_cached(row) else positive(row.get("cost")),
+                latency=None if _is_cached(row) else seconds(row.get("latencyMs")),
                 tokens=positive(usage.get("total")),
                 input_tokens=positive(usage.get("prompt")),
                 output_tokens=positive(usage.get("completion")),
