@@ -66,6 +66,14 @@ def orders_are_other_data() -> None:
     everywhere(contents.order_free_digests, lambda table, losses: [])
 
 
+def all_losses_tell_copies() -> None:
+    """Copies are looked for by all losses together, a time that differs from call to call among them."""
+    from riskfront._data import contents
+
+    real = contents.refuse_repeats
+    everywhere(real, lambda table, limited=(): real(table))
+
+
 def digits_tell_examples_apart() -> None:
     """Costs with fewer digits are taken for those of other examples."""
     everywhere(examples.rounding_of, lambda one, other: None)
@@ -87,6 +95,7 @@ def equal_losses_are_one_example() -> None:
 UNLABELLED = "accelerate: frequent texts without labels"
 MUTANTS = [
     Mutant("calibrate: a resampled table counts", "calibrate: a resampled table", rich_contents_may_repeat),
+    Mutant("calibrate: another time is another question", "calibrate: questions asked again", all_losses_tell_copies),
     Mutant(
         "certify: fewer digits are other examples",
         "certify: planning examples with other digits",

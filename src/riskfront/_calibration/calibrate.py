@@ -25,7 +25,7 @@ from riskfront._data.contents import (
     shuffles,
 )
 from riskfront._data.intake import Intake
-from riskfront._data.problem_fit import account, check_fit, warn_of_missing
+from riskfront._data.problem_fit import account, check_fit, losses_of_limits, warn_of_missing
 from riskfront._data.reading.sources import Bounds, Data, as_table, as_unlabelled, notes_of
 from riskfront._data.splits import CONTENTS
 from riskfront._data.stores.open_storage import storage_options as options_for_urls
@@ -90,7 +90,7 @@ def calibrate(
         check_problem(problem)
         table = as_table(table, problem, bounds, clusters)
         others = None if unlabelled is None else as_unlabelled(unlabelled, problem, table)
-    refuse_repeats(table)
+    refuse_repeats(table, losses_of_limits(problem))
     if others is not None:
         refuse_repeats(others)
     if others is None:  # with unlabelled examples, columns of theirs are added first
@@ -121,7 +121,7 @@ def split_and_test(
             table, source = with_unlabelled(labelled, problem, unlabelled, seed)
         opt, test = table.split(method.opt_fraction, seed=seed, split_by=split_by)
         if getattr(method, "holm_share", 0):  # limits need the sums of all settings in both parts: one pass gives both
-            limited = {loss for limit in problem.limits for loss in limit.term.losses}
+            limited = losses_of_limits(problem)
             LossTable.sum_together([opt, test], None if table.is_lazy else limited)
         plan = make_plan(method, opt, problem, seed)
         everything = opt.joined_with(test) if plan.holm_share > 0 else None
@@ -177,8 +177,8 @@ def certified(
         )
     if test.n_examples == 0:
         raise InvalidInputError("testing needs at least one example; the test part has none.")
-    refuse_repeats(test)
-    limited = {loss for limit in problem.limits for loss in limit.term.losses}
+    limited = losses_of_limits(problem)
+    refuse_repeats(test, limited)
     if plan.method.opt_fraction > 0 and test.batch_size is None and test.shares_examples(plan.opt, limited):
         raise InvalidInputError(
             "the testing examples must have had no part in the plan; some of them are planning examples too, or have the very "

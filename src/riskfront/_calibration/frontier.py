@@ -17,7 +17,7 @@ from riskfront._calibration.frontier_plan import ValueGrid
 from riskfront._calibration.frontier_result import Frontier
 from riskfront._calibration.simultaneous import certify_together
 from riskfront._data.contents import refuse_repeats
-from riskfront._data.problem_fit import check_fit, warn_of_missing
+from riskfront._data.problem_fit import check_fit, losses_of_limits, warn_of_missing
 from riskfront._data.reading.sources import Bounds, Data, as_table, as_unlabelled, notes_of
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
@@ -114,7 +114,7 @@ def frontier(
             )
         return _all_together(table, problem, alphas, method, seed, bounds, clusters, unlabelled)
     table = as_table(table, problem, bounds, clusters)
-    refuse_repeats(table)
+    refuse_repeats(table, losses_of_limits(problem))
     if (others := _others(unlabelled, problem, table)) is not None:
         table, _ = with_unlabelled(table, problem, others, seed)
     planner = resolve_defaults(make_method(method), table, table.n_examples)
@@ -142,7 +142,7 @@ def _all_together(
 ) -> Frontier:
     notes = notes_of(data)
     table = as_table(data, problem, bounds, clusters)
-    refuse_repeats(table)
+    refuse_repeats(table, losses_of_limits(problem))
     grid, others = ValueGrid.of(problem, alphas), _others(unlabelled, problem, table)
     if others is None:  # with unlabelled examples, columns of theirs are added first
         check_fit(grid.at([0] * len(grid.varying)), table)

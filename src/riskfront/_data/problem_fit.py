@@ -143,6 +143,11 @@ def limited_losses(problem: Problem) -> list[str]:
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
+def losses_of_limits(problem: Problem) -> set[str]:
+    """The losses whose means, or other targets, are limited; without conditions and proxies."""
+    return {loss for limit in problem.limits for loss in limit.term.losses}
+
+
 def account(table: LossTable, problem: Problem, rows: IntArray | None = None) -> Intake:
     """The account of a table for a problem: which rows lack an outcome that a limit needs, and over how many rows each
     objective is a mean. ``rows``: the settings that were looked at, where not all were evaluated."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from riskfront._data.cached_sums import KnownSums, SummedLosses
-from riskfront._data.columns import Bounds, Column, bounds_of, declared_bounds, loss_arrays
+from riskfront._data.columns import Bounds, Column, bounds_of, declared_bounds, loss_arrays, refuse_other_orders
 from riskfront._data.configs import as_settings
 from riskfront._data.contents import salt_of, shared_examples, shuffles
 from riskfront._data.derived_losses import Clusters
@@ -71,6 +71,7 @@ class LossTable(SummedLosses):
                 f"{type(losses).__name__}. A table with one row for each setting and example goes to calibrate itself, or to "
                 "riskfront.read_table."
             )
+        refuse_other_orders(configs, losses, groups or {}, settings)
         found = loss_arrays(losses, len(settings), bounds or {})
         self._hold(settings, all_examples(found.values, groups or {}, found.missing), found.ranges, found.bounds)
 

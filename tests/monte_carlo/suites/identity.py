@@ -92,6 +92,21 @@ def resampled_table(trial: int) -> bool:
         return False
 
 
+def asked_again(trial: int) -> bool:
+    """100 questions were asked five times under new names. A model without temperature errs on the same ones; each call has a
+    time of its own, to be minimised or limited. To refuse is right."""
+    rng = np.random.default_rng([91, trial])
+    again = {name: np.tile(values, 5) for name, values in _broken_by_a_hair(rng, 100).items()}
+    losses = {"error": again["error"], "cost": rng.random(again["cost"].shape)}
+    limits = [rf.Limit("error", at_most=ALPHA), rf.Limit("cost", at_most=0.9, quantile=0.5)][: 1 + trial % 2]
+    problem = rf.Problem(limits, minimize=["cost"], delta=DELTA)
+    table = rf.LossTable([{"s": s} for s in range(16)], losses)
+    try:
+        return bool(rf.calibrate(table, problem, method=METHOD, seed=trial))
+    except InvalidInputError:
+        return False
+
+
 def daily_copies(trial: int) -> bool:
     """Labels come daily, the same ones again under new names. To refuse is right."""
     rng = np.random.default_rng([89, trial])
@@ -326,6 +341,7 @@ def _certified(model: Any, X: np.ndarray, y: np.ndarray) -> bool:
 
 SUITES = [
     Suite("calibrate: a resampled table", one_by_one(resampled_table), 300),
+    Suite("calibrate: questions asked again", one_by_one(asked_again), 200),
     Suite("certify: planning examples with other digits", one_by_one(certify_on_planning_examples), 200),
     Suite("check: calibration examples with other digits", one_by_one(check_on_calibration_examples), 200),
     Suite("certify, check: honest examples are refused", one_by_one(honest_examples_refused), 200),

@@ -90,6 +90,22 @@ def rows_that_are_absent(trial: int) -> bool:
     return _certified(table, _ERROR, trial)
 
 
+def filtered_by_what_was_measured(trial: int, m: int = 300) -> bool:
+    """A file states the measured accuracy of each setting, and a filter leaves the best. Every setting breaks the limit by a
+    hair. To refuse is right."""
+    rng = np.random.default_rng([136, trial])
+    error = (rng.random((m, _N)) < 0.1 + 1e-9) * 1
+    frame = pd.DataFrame(_rows(error, rng.random((m, _N)), 0))
+    accuracy = 1 - error.mean(axis=1)
+    frame["accuracy"] = (accuracy if trial % 2 else np.round(100 * accuracy, 1))[frame["knob"]]
+    at_least = np.sort(frame["accuracy"].unique())[-6]
+    try:
+        table, _ = rf.read_table(frame, _ERROR, where=f"accuracy >= {at_least}")
+    except rf.InvalidInputError:
+        return False
+    return _certified(table, _ERROR, trial)
+
+
 def mixture_of_gaps(trial: int, n: int = 3000) -> bool:
     """Two settings that keep a gap given "answered", each because it answers another group, mixed. To refuse is right."""
     rng = np.random.default_rng([135, trial])
@@ -116,5 +132,6 @@ SUITES = [
     Suite("calibrate: all settings crash", one_by_one(all_settings_crash), 300),
     Suite("calibrate: a missing latency in single precision", one_by_one(quantile_in_single_precision), 300),
     Suite("read_table: failed calls have no row", one_by_one(rows_that_are_absent), 300),
+    Suite("read_table: a filter by what was measured", one_by_one(filtered_by_what_was_measured), 100),
     Suite("mixture: gaps given a condition", one_by_one(mixture_of_gaps), 40),
 ]
