@@ -46,6 +46,10 @@ def settings_may_state_their_means() -> None:
     everywhere(filters.states_means, lambda values, sums: False)
 
 
+def means_are_outcomes() -> None:
+    everywhere(missing.refuse_means, lambda problem, table: None)
+
+
 def everything_mixes() -> None:
     everywhere(choice._refuse_limits_that_do_not_mix, lambda problem: None)
 
@@ -64,5 +68,7 @@ MUTANTS = [
         "read_table: a filter by what was measured",
         settings_may_state_their_means,
     ),
+    Mutant("means count as outcomes", "calibrate: means in every row", means_are_outcomes),
+    Mutant("an order may be measured", "calibrate: an order by what was measured", settings_may_state_their_means),
     Mutant("every limit mixes", "mixture: gaps given a condition", everything_mixes),
 ]

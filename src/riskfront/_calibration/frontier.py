@@ -17,7 +17,13 @@ from riskfront._calibration.frontier_plan import ValueGrid
 from riskfront._calibration.frontier_result import Frontier
 from riskfront._calibration.simultaneous import certify_together
 from riskfront._data.contents import refuse_repeats
-from riskfront._data.problem_fit import check_fit, losses_of_limits, warn_of_missing
+from riskfront._data.problem_fit import (
+    check_fit,
+    losses_of_limits,
+    refuse_means,
+    refuse_measured_order,
+    warn_of_missing,
+)
 from riskfront._data.reading.sources import Bounds, Data, as_table, as_unlabelled, notes_of
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
@@ -117,7 +123,9 @@ def frontier(
     refuse_repeats(table, losses_of_limits(problem))
     if (others := _others(unlabelled, problem, table)) is not None:
         table, _ = with_unlabelled(table, problem, others, seed)
+    refuse_means(problem, table)
     planner = resolve_defaults(make_method(method), table, table.n_examples)
+    refuse_measured_order(getattr(planner, "safest", None) or (), table, problem)
     opt, test = table.split(planner.opt_fraction, seed=seed)
     stricter = [problem.at(alpha) for alpha in alphas]
     decided = (_together if simultaneous else _one_by_one)(planner, opt, test, stricter, seed)
@@ -146,7 +154,9 @@ def _all_together(
     grid, others = ValueGrid.of(problem, alphas), _others(unlabelled, problem, table)
     if others is None:  # with unlabelled examples, columns of theirs are added first
         check_fit(grid.at([0] * len(grid.varying)), table)
+    refuse_means(problem, table)
     planner = resolve_defaults(make_method(method), table, table.n_examples)
+    refuse_measured_order(getattr(planner, "safest", None) or (), table, problem)
     found = make_frontier(table, grid, planner, seed, unlabelled=others)
     warn_of_missing(found.intake)
     use = UseOfTestSet.of_frontier(problem, found, found.values)

@@ -384,9 +384,13 @@ class LossTable(SummedLosses):
         """How many examples are repetitions of others, by position."""
         return 0 if self._sample.examples is None else self.n_examples - len(np.unique(self._sample.examples))
 
+    def corresponds_to(self, other: LossTable) -> bool:
+        """Whether both are parts of one table, whose examples are known by their positions."""
+        return self._origin is other._origin
+
     def shares_examples(self, other: LossTable, limited: Collection[str] = ()) -> bool:
         """Whether two tables have an example in common: parts of one table by position, all others by content."""
-        if self._origin is other._origin:
+        if self.corresponds_to(other):
             return self._sample.overlaps(other._sample)
         return shared_examples(self, other, limited) > 0
 

@@ -31,6 +31,8 @@ COPIES = "copies of other examples (repeats='keep-one')"  # why rows are left ou
 _SURPRISES = 32  # examples that break a line: two data sets agree in all of them with a chance far below 1e-9
 _DIFFERENT = 32  # contents: two data sets have as many of each with a chance far below 1e-9
 _DIGITS = re.compile(r"\d+")
+_NAME = re.compile(r"\D*\d+\D*|'?[0-9a-f-]{16,64}'?")  # of a row: "q-17", or a hash
+_SOME_ROWS = 256  # that tell whether a column may name rows
 _LARGE = 1 << 24  # entries of a sparse matrix from which on its rows are told apart by digests
 TEXT_BYTES = 16  # of the digest of a text: two of a billion texts share one with a probability below 1e-20
 
@@ -94,7 +96,16 @@ class ExampleFingerprints:
     @cached_property
     def n_copies(self) -> int:
         """How many examples are copies of others; 0 where independent draws could explain what is equal."""
-        return n_copies(self.numbers, self.columns)
+        return n_copies(self.numbers, self.columns) or n_copies(self._by_content.numbers, self._by_content.columns)
+
+    @cached_property
+    def _by_content(self) -> ExampleFingerprints:
+        """The same without columns that name rows, where the others hold so much that only copies agree in them."""
+        others = [column for column in self.columns if not _names_rows(column)]
+        if not others or len(others) == len(self.columns):
+            return self
+        found = ExampleFingerprints.of_columns(others)
+        return found if found.are_rich else self
 
     @cached_property
     def are_rich(self) -> bool:
@@ -115,7 +126,7 @@ class ExampleFingerprints:
         """
         n = len(self)
         if repeats == "keep-one":
-            first, counts = np.unique(self.numbers, return_index=True, return_counts=True)[1:]
+            first, counts = np.unique(self._by_content.numbers, return_index=True, return_counts=True)[1:]
             order = np.argsort(first)
             said = (
                 f"{n - len(first):,} of {n:,} examples repeat others and were left out: every content counts once in the "
@@ -139,7 +150,7 @@ class ExampleFingerprints:
     def places(self, seed: int) -> FloatArray:
         """(n,), in [0, 1): a random place for each content, which its copies share."""
         key = hashlib.blake2b(f"riskfront split {seed}".encode(), digest_size=8).digest()
-        drawn = mixed(mixed(self.numbers, np.frombuffer(key, dtype="<u8")[0]), np.uint64(0x7269736B))
+        drawn = mixed(mixed(self._by_content.numbers, np.frombuffer(key, dtype="<u8")[0]), np.uint64(0x7269736B))
         return np.asarray(drawn / 2.0**64)
 
     @property
@@ -156,6 +167,19 @@ class ExampleFingerprints:
     def digest(self) -> bytes:
         """Of all examples in their order."""
         return hashlib.sha256(self.numbers.astype("<u8").tobytes()).digest()
+
+
+def _names_rows(column: Array) -> bool:
+    """Whether a column names or numbers its rows: whole numbers, hashes or texts with one number ("q-17"), all different."""
+    values = np.asarray(column)
+    some = values[:_SOME_ROWS]
+    if values.dtype.kind == "f":
+        named = bool((some % 1 == 0).all())
+    elif values.dtype.kind == "O":
+        named = all(isinstance(one, str) and _NAME.fullmatch(one) for one in some.tolist())
+    else:
+        named = values.dtype.kind in "iu"
+    return named and len(pd.unique(some)) == len(some) and len(pd.unique(values)) == len(values)
 
 
 def order_free_digest(numbers: Array, named: str = "examples") -> str | None:
@@ -321,6 +345,8 @@ def _columns(part: Any) -> list[Array] | None:
         part = np.asarray(part)
     if isinstance(part, list | tuple | range):
         part = _as_array(list(part))
+        if isinstance(part, pd.DataFrame):
+            return _columns(part)
     if not isinstance(part, np.ndarray) or part.ndim == 0:
         return None
     if part.dtype.names is not None:
@@ -332,7 +358,7 @@ def _columns(part: Any) -> list[Array] | None:
 def _as_array(examples: list[Any]) -> Any:
     """A list of numbers, of texts, of rows, or of records as an array, or as a frame."""
     if examples and all(isinstance(one, Mapping) for one in examples):
-        return pd.DataFrame(examples).to_numpy(dtype=object)
+        return pd.DataFrame(examples)
     try:
         found = np.array(examples)
     except ValueError:  # rows of different lengths
@@ -342,7 +368,7 @@ def _as_array(examples: list[Any]) -> Any:
     holds = np.empty(len(examples), dtype=object)
     holds[:] = examples
     if all(isinstance(one, list | tuple) and len(one) == len(examples[0]) for one in examples) and examples[0]:
-        return pd.DataFrame([list(one) for one in examples]).to_numpy(dtype=object)
+        return pd.DataFrame([list(one) for one in examples])
     return holds
 
 
@@ -352,7 +378,12 @@ def readable(column: Array) -> Array:
         return column
     if column.dtype.kind in "mM":
         return column.view(np.int64)
-    return np.array([_text_of(value) for value in column.tolist()], dtype=object)
+    values = column.tolist()
+    if values and all(type(value) in (int, float) for value in values):  # numbers, in an array of all kinds of things
+        numbers = np.array(values)
+        if numbers.dtype.kind in "iuf":
+            return numbers
+    return np.array([_text_of(value) for value in values], dtype=object)
 
 
 def _text_of(value: Any) -> Any:
