@@ -180,3 +180,15 @@ def test_names_beside_little_else_tell_examples_apart() -> None:
         found = ExampleFingerprints.of(pd.DataFrame({"id": rng.permutation(n), **rest}))
         assert found is not None
         assert found.n_copies == 0
+
+
+def test_copies_in_other_precision_are_copies() -> None:
+    """Runs that wrote the same features with other numbers of digits, put together."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 2))
+    found = ExampleFingerprints.of(np.concatenate([x, x.astype(np.float32), x.round(7), x.round(6), x.round(5)]))
+    assert found is not None
+    assert found.n_copies > 350
+    honest = ExampleFingerprints.of(rng.normal(size=(500, 2)).round(3))
+    assert honest is not None
+    assert honest.n_copies == 0

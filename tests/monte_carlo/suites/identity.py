@@ -120,12 +120,15 @@ def copies_on_both_sides(trial: int) -> bool:
 
 
 def copies_with_names(trial: int) -> bool:
-    """The same through tune and evaluate, where each copy has a name of its own. To refuse is right."""
+    """The same through tune and evaluate, where copies have names of their own, or other digits. To refuse is right."""
     rng = np.random.default_rng([93, trial])
-    examples = pd.DataFrame({"id": np.arange(300), "x": np.tile(rng.random(60), 5)})
+    x = rng.random(60).round(4)
+    digits = [x, x + 1e-12, x.astype(np.float32).astype(np.float64), x + 1e-11, x - 1e-12]
+    copied = np.concatenate(digits) if trial % 3 == 2 else np.tile(x, 5)
+    examples = pd.DataFrame({"id": np.arange(300), "x": copied})
 
     def losses(config: dict[str, int], examples: pd.DataFrame) -> dict[str, np.ndarray]:
-        wrong = (examples["x"].to_numpy() * 997 + config["setting"] / 8) % 1 < ALPHA + HAIR
+        wrong = (examples["x"].to_numpy().round(4) * 997 + config["setting"] / 8) % 1 < ALPHA + HAIR
         return {"error": wrong, "cost": np.full(len(wrong), 1 / (1 + config["setting"]))}
 
     options: dict[str, Any] = {"search": "grid", "budget": 8, "seed": trial, "method": METHOD, "progress": False}

@@ -32,6 +32,7 @@ _SURPRISES = 32  # examples that break a line: two data sets agree in all of the
 _DIFFERENT = 32  # contents: two data sets have as many of each with a chance far below 1e-9
 _DIGITS = re.compile(r"\d+")
 _NAME = re.compile(r"\D*\d+\D*|'?[0-9a-f-]{16,64}'?")  # of a row: "q-17", or a hash
+_SOME_COLUMNS, _FEW_DIGITS = 16, (4, 2)  # by which copies are looked for that were stored with other precision
 _SOME_ROWS = 256  # that tell whether a column may name rows
 _LARGE = 1 << 24  # entries of a sparse matrix from which on its rows are told apart by digests
 TEXT_BYTES = 16  # of the digest of a text: two of a billion texts share one with a probability below 1e-20
@@ -65,10 +66,12 @@ class ExampleFingerprints:
     Args:
         numbers: (n,), 64 bits each: the same for the same example.
         columns: (n,) each: what examples are made of, where that is known.
+        is_rounded: whether decimals were rounded to few digits.
     """
 
     numbers: Array
     columns: Sequence[Array] = ()
+    is_rounded: bool = False
 
     @classmethod
     def of(cls, *parts: Any) -> ExampleFingerprints | None:
@@ -96,16 +99,37 @@ class ExampleFingerprints:
     @cached_property
     def n_copies(self) -> int:
         """How many examples are copies of others; 0 where independent draws could explain what is equal."""
-        return n_copies(self.numbers, self.columns) or n_copies(self._by_content.numbers, self._by_content.columns)
+        found = self._by_content
+        return n_copies(found.numbers, () if found.is_rounded else found.columns)
 
     @cached_property
     def _by_content(self) -> ExampleFingerprints:
-        """The same without columns that name rows, where the others hold so much that only copies agree in them."""
-        others = [column for column in self.columns if not _names_rows(column)]
-        if not others or len(others) == len(self.columns):
+        """The same without what may differ between copies, if there are any: names of rows, and all but a few digits.
+
+        Names count, unless the other columns hold so much that only copies agree in them. Whatever is left out, independent
+        examples stay independent, so that the tests for copies hold.
+        """
+        if n_copies(self.numbers, self.columns):
             return self
-        found = ExampleFingerprints.of_columns(others)
-        return found if found.are_rich else self
+        others = [column for column in self.columns if not _names_rows(column)]
+        without = ExampleFingerprints.of_columns(others) if others else self
+        kept = [self] if len(others) == len(self.columns) or not without.are_rich else [without, self]
+        for found in kept:
+            if n_copies(found.numbers, found.columns):
+                return found
+        for found in (one._rounded(digits) for one in kept for digits in _FEW_DIGITS):
+            if found is not None and n_copies(found.numbers):  # rounded numbers are no longer rich, however they look
+                return found
+        return self
+
+    def _rounded(self, digits: int) -> ExampleFingerprints | None:
+        """Some of the columns, with decimals rounded to so many digits; None without decimals."""
+        at = np.unique(np.linspace(0, len(self.columns) - 1, _SOME_COLUMNS).astype(np.int64)) if self.columns else []
+        some = [np.asarray(self.columns[i]) for i in at]
+        if not any(column.dtype.kind == "f" for column in some):
+            return None
+        columns = [significant_digits(column, digits) if column.dtype.kind == "f" else column for column in some]
+        return ExampleFingerprints(numbers_of(columns), columns, is_rounded=True)
 
     @cached_property
     def are_rich(self) -> bool:

@@ -92,7 +92,7 @@ class InMemory:
 def state_of_file(path: str) -> list[Any]:
     """What changes when a file of this machine is written again."""
     known = os.stat(path)
-    return [os.path.abspath(path), known.st_size, known.st_mtime_ns]
+    return [os.path.abspath(path), known.st_size, known.st_mtime_ns, known.st_ctime_ns]  # a time may be set, ctime not
 
 
 @dataclass(frozen=True)
