@@ -233,3 +233,44 @@ def test_what_else_was_asked_of_the_same_examples_is_listed() -> None:
     asked = rf.calibrate(table, tighter, method=method).earlier_looks
     assert [look.asked.split(" together")[0] for look in asked] == ["error <= 0.2", "error <= 0.22", "error <= 0.3"]
     assert "one of 3 limits of a frontier" in asked[0].asked
+
+
+@pytest.mark.parametrize("cost", ["the same", "another", "one for all"])
+@pytest.mark.parametrize("split", ["of the table", "of the rows"])
+def test_copies_on_both_sides_of_a_split_are_refused(cost: str, split: str) -> None:
+    """Of five copies some plan and some test, and neither part shows how often each comes (.7 false certificates)."""
+    rng, problem = np.random.default_rng(0), rf.Problem("error <= 0.1", minimize="cost")
+    costs = {
+        "the same": np.tile(rng.random((20, 100)), 5),
+        "another": rng.random((20, 500)),
+        "one for all": np.repeat(np.linspace(1, 2, 20)[:, None], 500, axis=1),
+    }
+    losses = {"error": np.tile(rng.random((20, 100)) < 0.05, 5), "cost": costs[cost]}
+    whole = rf.LossTable([{"s": s} for s in range(20)], losses)
+    opt, test = whole.split(0.3)
+    if split == "of the rows":
+        plans = rng.random(500) < 0.3
+        opt, test = (rf.LossTable(whole.configs, {k: v[:, of] for k, v in losses.items()}) for of in (plans, ~plans))
+    with pytest.raises(rf.InvalidInputError, match=r"needs every example once|had no part in the plan"):
+        rf.certify(rf.ParetoTesting().plan(opt, problem), test, problem)
+
+
+def test_a_mean_in_every_row_is_no_outcome() -> None:
+    """A column that holds the mean error of the setting in all rows was certified in .77 of runs at the limit."""
+    rng, problem = np.random.default_rng(0), rf.Problem("error <= 0.1", minimize="cost")
+    wrong, cost = rng.random((5, 400)) < 0.05, rng.random((5, 400))
+    means = np.repeat(wrong.mean(axis=1)[:, None], 400, axis=1)
+    configs = [{"s": s} for s in range(5)]
+    table = rf.LossTable(configs, {"error": means, "cost": cost})
+    for door in (rf.calibrate, lambda t, p: rf.frontier(t, p, {"error": [0.1, 0.2]}, simultaneous=True)):
+        with pytest.raises(
+            rf.InvalidInputError, match="an outcome of each example; 'error' is one number in each setting"
+        ):
+            door(table, problem)
+    opt, test = table.split(0.3)
+    with pytest.raises(rf.InvalidInputError, match="must be on an outcome of each example"):
+        rf.certify(rf.ParetoTesting().plan(opt, problem), test, problem)
+    assert rf.calibrate(rf.LossTable(configs, {"error": np.zeros((5, 400)), "cost": cost}), problem)  # nobody errs
+    quantile = rf.Problem(["error <= 0.1", "q0.5(price) <= 3.5"], minimize="cost")
+    prices = np.repeat(np.linspace(1.5, 2.5, 5)[:, None], 400, axis=1)
+    assert rf.calibrate(rf.LossTable(configs, {"error": wrong, "cost": cost, "price": prices}), quantile)

@@ -1,6 +1,7 @@
 """LossTable: parts, sums, splits, identity."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import riskfront as rf
@@ -236,3 +237,29 @@ def test_equal_losses_of_examples_that_were_compared_themselves() -> None:
     assert rf.calibrate(compared, problem, method="holm")
     with pytest.raises(rf.errors.InvalidInputError, match="repetitions of others"):
         rf.calibrate(compared.subset([*range(600), 0]), problem, method="holm")
+
+
+def test_labelled_data_in_another_order_are_refused() -> None:
+    """A pivot sorts its settings and examples; by position, each setting would get the losses of another."""
+    models, n = ["small", "large", "medium"], 40
+    names = [f"q{i}" for i in range(n)]
+    rows = pd.DataFrame({"model": np.repeat(models, n), "example": np.tile(names, 3), "error": np.arange(3 * n) % 2})
+    error = rows.pivot(index="model", columns="example", values="error")
+    configs = [{"model": model} for model in models]
+    with pytest.raises(rf.InvalidInputError, match="the list of settings has 'small' where loss 'error' has 'large'"):
+        rf.LossTable(configs, {"error": error})
+    with pytest.raises(
+        rf.InvalidInputError, match="loss 'error' has 'large' where the data frame of settings has 'small'"
+    ):
+        rf.LossTable(pd.DataFrame({"llm": models}, index=models), {"error": error})
+    ordered = error.loc[models]
+    label = pd.Series(np.arange(n) % 2, index=names)
+    with pytest.raises(
+        rf.InvalidInputError, match="name examples in one order; loss 'error' has 'q0' where group 'label'"
+    ):
+        rf.LossTable(configs, {"error": ordered}, {"label": label[::-1]})
+    with pytest.raises(rf.InvalidInputError, match="name settings in one order"):
+        rf.LossTable(configs, {"error": ordered, "cost": error})
+    table = rf.LossTable(configs, {"error": ordered}, {"label": label.loc[ordered.columns]})
+    assert np.array_equal(table.losses("error"), ordered.to_numpy())
+    assert rf.LossTable(configs, {"error": ordered}, {"label": label.reset_index(drop=True)}).n_examples == n

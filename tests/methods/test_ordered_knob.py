@@ -119,3 +119,16 @@ def test_the_knob_of_the_table_is_named_where_no_end_is_declared() -> None:
     table = rf.LossTable([{"k": 0.1}, {"k": 0.2}], {"error": np.zeros((2, 50)), "size": np.ones((2, 50))})
     with pytest.raises(InvalidInputError, match=r"OrderedKnob\(safest=\{'k': 'high'\}\), or --safest k=high"):
         rf.calibrate(table, PROBLEM, method="ordered-knob")
+
+
+def test_an_order_that_was_read_off_the_outcomes_is_refused() -> None:
+    """A knob that states the measured accuracy begins at the luckiest setting (39 of 40 certificates were false)."""
+    error = np.random.default_rng(0).random((60, 400)) < 0.1
+    for stated in (1 - error.mean(axis=1), error.sum(axis=1), (100 * error.mean(axis=1)).round(2)):
+        configs = [{"measured": float(value) + 1e-9 * at} for at, value in enumerate(stated)]
+        table = rf.LossTable(configs, {"error": error, "size": np.random.default_rng(1).random(error.shape)})
+        method = rf.OrderedKnob(safest={"measured": "high"})
+        with pytest.raises(InvalidInputError, match="'measured' states the mean 'error' of each setting"):
+            rf.calibrate(table, PROBLEM, method=method)
+        with pytest.raises(InvalidInputError, match="order of testing must be known beforehand"):
+            rf.certify(method.plan(table, PROBLEM), table, PROBLEM)

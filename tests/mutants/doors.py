@@ -48,7 +48,7 @@ def uses_not_counted() -> None:
 
 
 def copies_count() -> None:
-    everywhere(contents.refuse_repeats, lambda table: None)
+    everywhere(contents.refuse_repeats, lambda table, limited=(): None)
 
 
 def compared_as_stored() -> None:

@@ -66,6 +66,27 @@ def orders_are_other_data() -> None:
     everywhere(contents.order_free_digests, lambda table, losses: [])
 
 
+def all_losses_tell_copies() -> None:
+    """Copies are looked for by all losses together, a time that differs from call to call among them."""
+    from riskfront._data import contents
+
+    real = contents.refuse_repeats
+    everywhere(real, lambda table, limited=(): real(table))
+
+
+def each_part_is_looked_at_alone() -> None:
+    """Copies among planning and testing examples together are not looked for."""
+    from riskfront._data import contents
+
+    real = contents.refuse_repeats
+    everywhere(real, lambda table, limited=(): None)
+
+
+def names_tell_examples_apart() -> None:
+    """What has a name of its own is an example of its own."""
+    everywhere(examples._names_rows, lambda column: False)
+
+
 def digits_tell_examples_apart() -> None:
     """Costs with fewer digits are taken for those of other examples."""
     everywhere(examples.rounding_of, lambda one, other: None)
@@ -87,6 +108,17 @@ def equal_losses_are_one_example() -> None:
 UNLABELLED = "accelerate: frequent texts without labels"
 MUTANTS = [
     Mutant("calibrate: a resampled table counts", "calibrate: a resampled table", rich_contents_may_repeat),
+    Mutant("calibrate: another time is another question", "calibrate: questions asked again", all_losses_tell_copies),
+    Mutant(
+        "certify: each part looked at alone",
+        "certify: copies on both sides of a split",
+        each_part_is_looked_at_alone,
+    ),
+    Mutant(
+        "tune, evaluate: names make examples",
+        "tune, evaluate: copies with names of their own",
+        names_tell_examples_apart,
+    ),
     Mutant(
         "certify: fewer digits are other examples",
         "certify: planning examples with other digits",

@@ -8,6 +8,7 @@ import numpy as np
 
 from riskfront._calibration.certificates import choice
 from riskfront._data import problem_fit as missing
+from riskfront._data.reading import filters
 from riskfront._data.table import LossTable
 from riskfront._problems.limits import Limit
 from tests.mutants.mutant import Mutant, everywhere
@@ -41,6 +42,14 @@ def next_number_in_single_precision() -> None:
     everywhere(ends, rounded)
 
 
+def settings_may_state_their_means() -> None:
+    everywhere(filters.states_means, lambda values, sums: False)
+
+
+def means_are_outcomes() -> None:
+    everywhere(missing.refuse_means, lambda problem, table: None)
+
+
 def everything_mixes() -> None:
     everywhere(choice._refuse_limits_that_do_not_mix, lambda problem: None)
 
@@ -54,5 +63,12 @@ MUTANTS = [
     ),
     Mutant("limits speak of known outcomes only", "read_table: failed calls have no row", missing_is_not_counted),
     Mutant("the worst is rounded", "calibrate: a missing latency in single precision", next_number_in_single_precision),
+    Mutant(
+        "settings are filtered by their means",
+        "read_table: a filter by what was measured",
+        settings_may_state_their_means,
+    ),
+    Mutant("means count as outcomes", "calibrate: means in every row", means_are_outcomes),
+    Mutant("an order may be measured", "calibrate: an order by what was measured", settings_may_state_their_means),
     Mutant("every limit mixes", "mixture: gaps given a condition", everything_mixes),
 ]

@@ -17,7 +17,13 @@ from riskfront._calibration.frontier_plan import ValueGrid
 from riskfront._calibration.frontier_result import Frontier
 from riskfront._calibration.simultaneous import certify_together
 from riskfront._data.contents import refuse_repeats
-from riskfront._data.problem_fit import check_fit, warn_of_missing
+from riskfront._data.problem_fit import (
+    check_fit,
+    losses_of_limits,
+    refuse_means,
+    refuse_measured_order,
+    warn_of_missing,
+)
 from riskfront._data.reading.sources import Bounds, Data, as_table, as_unlabelled, notes_of
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
@@ -114,10 +120,12 @@ def frontier(
             )
         return _all_together(table, problem, alphas, method, seed, bounds, clusters, unlabelled)
     table = as_table(table, problem, bounds, clusters)
-    refuse_repeats(table)
+    refuse_repeats(table, losses_of_limits(problem))
     if (others := _others(unlabelled, problem, table)) is not None:
         table, _ = with_unlabelled(table, problem, others, seed)
+    refuse_means(problem, table)
     planner = resolve_defaults(make_method(method), table, table.n_examples)
+    refuse_measured_order(getattr(planner, "safest", None) or (), table, problem)
     opt, test = table.split(planner.opt_fraction, seed=seed)
     stricter = [problem.at(alpha) for alpha in alphas]
     decided = (_together if simultaneous else _one_by_one)(planner, opt, test, stricter, seed)
@@ -142,11 +150,13 @@ def _all_together(
 ) -> Frontier:
     notes = notes_of(data)
     table = as_table(data, problem, bounds, clusters)
-    refuse_repeats(table)
+    refuse_repeats(table, losses_of_limits(problem))
     grid, others = ValueGrid.of(problem, alphas), _others(unlabelled, problem, table)
     if others is None:  # with unlabelled examples, columns of theirs are added first
         check_fit(grid.at([0] * len(grid.varying)), table)
+    refuse_means(problem, table)
     planner = resolve_defaults(make_method(method), table, table.n_examples)
+    refuse_measured_order(getattr(planner, "safest", None) or (), table, problem)
     found = make_frontier(table, grid, planner, seed, unlabelled=others)
     warn_of_missing(found.intake)
     use = UseOfTestSet.of_frontier(problem, found, found.values)

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from riskfront._data.sums import Rows, row_blocks
 from riskfront._support.arrays import Array, BoolArray, IntArray
@@ -95,6 +96,47 @@ def loss_arrays(given: Mapping[str, npt.ArrayLike], n_configs: int, bounds: Mapp
         arrays[name] = compact.view()
         arrays[name].flags.writeable = False
     return LossArrays(arrays, missing, ranges, declared)
+
+
+def refuse_other_orders(
+    configs: object, losses: Mapping[str, object], groups: Mapping[str, object], settings: pd.DataFrame
+) -> None:
+    """Raise an error if labelled data name the same settings, or the same examples, in another order.
+
+    Values are taken by their positions. A pivoted data frame has its settings and examples sorted, whatever order the list of
+    settings or the groups have, and each setting would get the losses of another.
+    """
+    frames = [(f"loss '{name}'", values) for name, values in losses.items() if isinstance(values, pd.DataFrame)]
+    rows: list[tuple[str, pd.Index[Any]]] = [(what, frame.index) for what, frame in frames]
+    examples: list[tuple[str, pd.Index[Any]]] = [(what, frame.columns) for what, frame in frames]
+    if isinstance(configs, pd.DataFrame):
+        rows.append(("the data frame of settings", configs.index))
+    series = [(name, values) for name, values in groups.items() if isinstance(values, pd.Series)]
+    examples += [(f"group '{name}'", values.index) for name, values in series]
+    for labels, kind in ((rows, "settings"), (examples, "examples")):
+        for what, index in labels[1:]:
+            _must_have_order(labels[0][0], labels[0][1], what, index, kind)
+    for what, frame in frames:
+        names = [name for name in frame.index.names if name in settings.columns]
+        if names:
+            listed = pd.MultiIndex.from_frame(settings[names])
+            own = pd.MultiIndex.from_arrays([frame.index.get_level_values(name) for name in names], names=names)
+            _must_have_order("the list of settings", listed, what, own, "settings")
+
+
+def _said(label: Any) -> str:
+    values = label if isinstance(label, tuple) else (label,)
+    return ", ".join(repr(plain(value)) for value in values)
+
+
+def _must_have_order(first: str, one: pd.Index[Any], second: str, other: pd.Index[Any], kind: str) -> None:
+    if len(one) == len(other) and not one.equals(other) and len(one.symmetric_difference(other)) == 0:
+        at = int(np.argmax(np.asarray(one != other)))
+        raise InvalidInputError(
+            f"values are taken by their positions, so labelled data must name {kind} in one order; {first} has "
+            f"{_said(one[at])} where {second} has {_said(other[at])}. Bring them into one order, with .reindex or .loc, or "
+            "give a table with one row for each setting and example to calibrate itself."
+        )
 
 
 def declared_bounds(

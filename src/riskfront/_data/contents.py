@@ -124,12 +124,13 @@ def shuffled_copy(table: LossTable, rows: IntArray, order: IntArray) -> LossTabl
     return copy
 
 
-def refuse_repeats(table: LossTable) -> None:
+def refuse_repeats(table: LossTable, limited: Collection[str] = ()) -> None:
     """Raise an error if examples were drawn more than once, or if so many lose exactly the same that they must be copies.
 
     A guarantee counts every example as new evidence. Different examples may well lose the same: how often they do is compared
-    with what independent draws can do (``identity.copies``). Losses are not looked at where the examples themselves were: texts
-    of one length cost the same.
+    with what independent draws can do (``identity.copies``). The ``limited`` losses, and those of them that are 0/1, are looked
+    at by themselves, too: the same questions asked again take another time and cost something else. Losses are not looked at
+    where the examples themselves were: texts of one length cost the same.
     """
     if table.repeated:
         raise InvalidInputError(
@@ -138,21 +139,29 @@ def refuse_repeats(table: LossTable) -> None:
         )
     if table.batch_size is not None or table.examples_compared:
         return
-    rows = some_settings(table)
-    fingerprints = _fingerprints(table, table.loss_names)
+    tested = [name for name in table.loss_names if name in limited]
+    counts = [name for name in tested if table.is_binary(name)]
+    for losses in dict.fromkeys(map(tuple, (table.loss_names, tested, counts))):
+        if losses:
+            _refuse_equal_losses(table, losses)
+
+
+def _refuse_equal_losses(table: LossTable, losses: Sequence[str]) -> None:
+    rows, fingerprints = some_settings(table), _fingerprints(table, losses)
+    named = "losses" if set(losses) == set(table.loss_names) else " and ".join(f"'{name}'" for name in losses)
     copies = n_copies(fingerprints)
     if copies:
         raise InvalidInputError(
-            f"a guarantee needs every example once; of these {table.n_examples:,} examples {copies:,} have the same losses as "
+            f"a guarantee needs every example once; of these {table.n_examples:,} examples {copies:,} have the same {named} as "
             "others, in a way that independent draws do not explain. Leave the copies out; or, where rows of one prompt or "
             "patient belong together, name what they share: clusters=."
         )
-    numbers = [name for name in table.loss_names if not table.is_binary(name)]
+    numbers = [name for name in losses if not table.is_binary(name)]
     columns = (values for name in numbers for values in table.sequences(Term(name), rows)[0])
     copies = n_continuous_copies(fingerprints, columns) if numbers else 0
     if copies:
         raise InvalidInputError(
-            f"a guarantee needs every example once; of these {table.n_examples:,} examples {copies:,} have the same losses as "
+            f"a guarantee needs every example once; of these {table.n_examples:,} examples {copies:,} have the same {named} as "
             "others to the last digit (a bootstrap sample, say). Leave the copies out. If they are independent draws all the "
             "same, because few different inputs exist, round their losses to the digits that matter."
         )
@@ -251,7 +260,8 @@ def _shared(one: LossTable, other: LossTable, losses: Sequence[str], groups: Seq
     def compared(rounding: Mapping[str, Callable[[Array], Array]]) -> int:
         tables = zip((one, other), many, strict=True)
         first, second = (loss_fingerprints(table, at, losses, groups, rounding=rounding) for table, at in tables)
-        return shared(first, second, lambda: columns(rounding))
+        # copies on both sides come a multiple of so many times in all, and each side alone does not show it
+        return shared(first, second, lambda: columns(rounding)) or n_copies(np.concatenate([first, second]))
 
     if found := compared({}):
         return found

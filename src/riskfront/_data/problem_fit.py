@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Collection
 
+import numpy as np
+
+from riskfront._data.contents import some_settings
 from riskfront._data.intake import Intake
+from riskfront._data.reading.filters import states_means
 from riskfront._data.table import LossTable
 from riskfront._problems import proxies
 from riskfront._problems.limits import Limit
 from riskfront._problems.problem import Problem
 from riskfront._problems.proxies import columns_of
+from riskfront._problems.terms import Term
 from riskfront._support.arrays import IntArray
 from riskfront.errors import InvalidInputError, LeftOutWarning
+
+_SEVERAL = 8  # examples from which on one number for all of them is no accident
 
 
 def check_fit(problem: Problem, table: LossTable) -> None:
@@ -40,6 +48,38 @@ def check_fit(problem: Problem, table: LossTable) -> None:
                 table.bounds(loss)  # an error before anything is tested
     own = [o.loss for o in problem.objectives if table.belongs_to_settings(o.loss)]
     problem.check_names([*table.loss_names, *own], table.group_names)
+
+
+def refuse_means(problem: Problem, table: LossTable) -> None:
+    """Raise an error if a limited loss is a number of the setting: the mean over all examples, say, in every row."""
+    rows = some_settings(table)
+    for limit in problem.limits:
+        if limit.quantile is not None or limit.term.over or limit.loss not in table.loss_names:
+            continue
+        if table.is_binary(limit.loss) or table.n_examples < _SEVERAL:
+            continue
+        values = table.sequences(Term(limit.loss), rows)[0]
+        if (values == values[:, :1]).all() and (values[:, 0] % 1 != 0).any():
+            raise InvalidInputError(
+                f"a limit must be on an outcome of each example; '{limit.loss}' is one number in each setting, the same on all "
+                f"{table.n_examples:,} examples. A mean over examples is no outcome: give that of each. A price needs no test: "
+                "keep the settings that you want, with where= or --where, or make it an objective."
+            )
+
+
+def refuse_measured_order(safest: Collection[str], table: LossTable, problem: Problem) -> None:
+    """Raise an error if a declared order of settings was read off the outcomes: a knob that states their mean."""
+    for knob in (name for name in safest if name in table.configs and table.configs[name].dtype.kind in "iuf"):
+        values = table.configs[knob].to_numpy(dtype=np.float64)
+        for loss in sorted(losses_of_limits(problem)):
+            sums, squares = (table.totals(Term(loss, squared=squared)) for squared in (False, True))
+            n = np.broadcast_to(sums.n, sums.total.shape)[:, 0].astype(np.float64)
+            if states_means(values, np.stack([sums.total[:, 0], n, n, squares.total[:, 0]])):
+                raise InvalidInputError(
+                    f"the order of testing must be known beforehand; '{knob}' states the mean '{loss}' of each setting on the "
+                    "examples that are tested. Name a knob of the system, or use a method that learns the order, such as "
+                    "pareto-testing."
+                )
 
 
 def _check_failures(limit: Limit, table: LossTable) -> None:
@@ -141,6 +181,11 @@ def limited_losses(problem: Problem) -> list[str]:
     """Every column that the tests of the limits rest on, conditions among them."""
     names = [name for limit in problem.limits for name in (*limit.term.losses, limit.given, limit.proxy)]
     return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def losses_of_limits(problem: Problem) -> set[str]:
+    """The losses whose means, or other targets, are limited; without conditions and proxies."""
+    return {loss for limit in problem.limits for loss in limit.term.losses}
 
 
 def account(table: LossTable, problem: Problem, rows: IntArray | None = None) -> Intake:

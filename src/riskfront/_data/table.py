@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from riskfront._data.cached_sums import KnownSums, SummedLosses
-from riskfront._data.columns import Bounds, Column, bounds_of, declared_bounds, loss_arrays
+from riskfront._data.columns import Bounds, Column, bounds_of, declared_bounds, loss_arrays, refuse_other_orders
 from riskfront._data.configs import as_settings
 from riskfront._data.contents import salt_of, shared_examples, shuffles
 from riskfront._data.derived_losses import Clusters
@@ -71,6 +71,7 @@ class LossTable(SummedLosses):
                 f"{type(losses).__name__}. A table with one row for each setting and example goes to calibrate itself, or to "
                 "riskfront.read_table."
             )
+        refuse_other_orders(configs, losses, groups or {}, settings)
         found = loss_arrays(losses, len(settings), bounds or {})
         self._hold(settings, all_examples(found.values, groups or {}, found.missing), found.ranges, found.bounds)
 
@@ -383,9 +384,13 @@ class LossTable(SummedLosses):
         """How many examples are repetitions of others, by position."""
         return 0 if self._sample.examples is None else self.n_examples - len(np.unique(self._sample.examples))
 
+    def corresponds_to(self, other: LossTable) -> bool:
+        """Whether both are parts of one table, whose examples are known by their positions."""
+        return self._origin is other._origin
+
     def shares_examples(self, other: LossTable, limited: Collection[str] = ()) -> bool:
         """Whether two tables have an example in common: parts of one table by position, all others by content."""
-        if self._origin is other._origin:
+        if self.corresponds_to(other):
             return self._sample.overlaps(other._sample)
         return shared_examples(self, other, limited) > 0
 

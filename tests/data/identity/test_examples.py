@@ -148,3 +148,47 @@ def test_significant_digits() -> None:
     assert significant_digits(np.array([0.0123421, -1234.5, 0.0, np.inf]), 4) == pytest.approx(
         [0.01234, -1234, 0, np.inf]
     )
+
+
+def test_copies_under_names_of_their_own_are_copies() -> None:
+    """A file that was put together from five runs numbers its rows anew."""
+    rng, n = np.random.default_rng(0), 500
+    x, prompts = (
+        np.tile(rng.random(100), 5),
+        np.tile([" ".join(map(str, some)) for some in rng.integers(0, 999, (100, 12))], 5),
+    )
+    hashes = [f"{a:016x}{b:016x}" for a, b in rng.integers(0, 2**60, (n, 2))]
+    for names in (np.arange(n), [f"q-{i}" for i in range(n)], hashes, np.arange(n) * 1.0):
+        for content in ({"x": x}, {"prompt": prompts}):
+            rows = pd.DataFrame({"id": names, **content})
+            for examples in (rows, rows.to_dict("records"), rows.to_numpy()):
+                found = ExampleFingerprints.of(examples)
+                assert found is not None
+                assert found.n_copies == 400
+                assert len(found.kept("keep-one").positions) == 100
+                assert np.array_equal(found.places(0)[:100], found.places(0)[100:200])
+
+
+def test_names_beside_little_else_tell_examples_apart() -> None:
+    """Classes of exactly one size are a design, and names then stand for what is kept elsewhere."""
+    rng, n = np.random.default_rng(0), 1000
+    for rest in (
+        {"label": np.arange(n) % 10},
+        {"a": np.arange(n) % 20, "b": np.arange(n) // 20 % 10},
+        {"x": rng.random(n)},
+    ):
+        found = ExampleFingerprints.of(pd.DataFrame({"id": rng.permutation(n), **rest}))
+        assert found is not None
+        assert found.n_copies == 0
+
+
+def test_copies_in_other_precision_are_copies() -> None:
+    """Runs that wrote the same features with other numbers of digits, put together."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 2))
+    found = ExampleFingerprints.of(np.concatenate([x, x.astype(np.float32), x.round(7), x.round(6), x.round(5)]))
+    assert found is not None
+    assert found.n_copies > 350
+    honest = ExampleFingerprints.of(rng.normal(size=(500, 2)).round(3))
+    assert honest is not None
+    assert honest.n_copies == 0

@@ -1,5 +1,6 @@
 """What a hostile reviewer got past filters, folders and wide files."""
 
+import zipfile
 from decimal import Decimal
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import riskfront as rf
 from riskfront._data.reading.column_roles import Layout
+from riskfront._data.reading.opening import _suffix
 
 N = 300
 PROBLEM = rf.Problem(["error <= 0.1"], minimize="cost")
@@ -159,3 +162,91 @@ def test_a_word_among_the_outcomes_of_a_wide_file_is_no_reason_to_leave_the_sett
     wide.to_csv(tmp_path / "w.csv", index=False)
     with pytest.raises(rf.InvalidInputError, match="'b' has 'timeout' in row 0"):
         rf.read_wide(tmp_path / "w.csv", example_column="id", loss="error")
+
+
+def test_a_filter_by_the_measured_mean_of_each_setting_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    level = np.linspace(0.02, 0.4, 40)
+    error = rng.random((40, 2000)) < level[:, None]
+    data = pd.DataFrame(
+        {"k": np.repeat(level, 2000), "example": np.tile(np.arange(2000), 40), "error": error.ravel() * 1}
+    )
+    data["cost"] = 1 - data["k"]
+    mean = data.groupby("k")["error"].transform("mean")
+    stated = {
+        "wrong": data.groupby("k")["error"].transform("sum"),
+        "accuracy": 1 - mean,
+        "percent": (100 * mean).round(2),
+        "rounded": mean.round(4),
+    }
+    for name, values in stated.items():
+        with pytest.raises(rf.InvalidInputError, match=f"'{name}' is an outcome, or computed from one"):
+            rf.read_table(data.assign(**{name: values}), PROBLEM, where=f"{name} >= 0")
+    # a knob that explains its mean as well as a knob can is none
+    assert rf.read_table(data, PROBLEM, where="k <= 0.2")[0].n_configs == int((level <= 0.2).sum())
+
+
+@pytest.mark.parametrize("examples", [60, 14_000])
+def test_a_rank_on_each_example_is_not_taken_for_a_setting(examples: int) -> None:
+    """The model that ranks first on each example is right whenever one is: in a large file its "error" was certified."""
+    rng = np.random.default_rng(0)
+    wrong = rng.random((10, examples)) < 0.3
+    rank = np.argsort(np.argsort(wrong + 0.5 * rng.random(wrong.shape), axis=0), axis=0)
+    data = pd.DataFrame(
+        {
+            "model": np.repeat([f"m{i}" for i in range(10)], examples),
+            "rank": rank.ravel(),
+            "example": np.tile(np.arange(examples), 10),
+            "error": wrong.ravel() * 1,
+            "cost": rng.random(wrong.size),
+        }
+    )
+    for columns in (list(data.columns), list(data.columns)[1::-1] + list(data.columns)[2:]):
+        with pytest.raises(rf.InvalidInputError, match=r"is '(rank|model)' or '(model|rank)' the setting"):
+            rf.read_table(data[columns], PROBLEM)
+    table, layout = rf.read_table(data, PROBLEM, layout=Layout(("model",), "example"))
+    assert (layout.config_columns, table.n_configs) == (("model",), 10)
+    assert rf.read_table(data.drop(columns="rank"), PROBLEM)[1].config_columns == ("model",)
+
+
+def test_a_folder_with_older_versions_of_its_rows_is_refused(tmp_path: Path) -> None:
+    remote = fsspec.filesystem("memory")
+    for folder in (tmp_path / "lake", tmp_path / "lake" / "_delta_log"):
+        folder.mkdir()
+    frame().to_parquet(tmp_path / "lake" / "p0.parquet")
+    (tmp_path / "lake" / "_delta_log" / "0.json").write_text("{}")
+    with remote.open("/delta/_delta_log/0.json", "w") as file:
+        file.write("{}")
+    with remote.open("/delta/p0.parquet", "wb") as file:
+        frame().to_parquet(file)
+    for path in (tmp_path / "lake", f"{tmp_path}/l*", "memory://delta"):
+        with pytest.raises(
+            rf.InvalidInputError, match="has a '_delta_log', and beside the current files those of older"
+        ):
+            rf.read_table(path, PROBLEM)
+
+
+def test_urls_with_a_query_and_members_of_an_archive_are_read(tmp_path: Path) -> None:
+    frame().to_csv(tmp_path / "losses.csv", index=False)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(tmp_path / "losses.csv", "losses.csv")
+    table, _ = rf.read_table(f"zip://losses.csv::file://{tmp_path}/a.zip", PROBLEM)
+    assert table.intake.read == 2 * N
+    assert _suffix("https://host/losses.csv.gz?signature=a.b/c") == ".csv"
+    assert _suffix("what?.csv") == ".csv"  # a file may be called so
+
+
+def test_a_setting_that_failed_on_every_example_counts_as_the_worst(tmp_path: Path) -> None:
+    about = pd.DataFrame({"name": ["a", "b"], "cost": [1.0, 2.0]})
+    wide = pd.DataFrame({"a": np.zeros(N), "b": [None] * N})
+    wide.to_csv(tmp_path / "w.csv", index=False)
+    pq.write_table(pa.Table.from_pandas(wide), tmp_path / "w.parquet")
+    for name in ("w.csv", "w.parquet"):
+        table, _ = rf.read_wide(tmp_path / name, PROBLEM, settings=about)
+        assert (table.n_configs, table.n_missing(["error"])) == (2, N)
+        with pytest.warns(rf.LeftOutWarning, match="'b' has no value in any row and was left out"):
+            assert rf.read_wide(tmp_path / name, loss="error")[0].n_configs == 1
+    empty = frame().assign(error=None)
+    empty.to_csv(tmp_path / "long.csv", index=False)
+    for data in (empty, tmp_path / "long.csv"):
+        assert rf.read_table(data, PROBLEM)[0].n_missing(["error"]) == 2 * N

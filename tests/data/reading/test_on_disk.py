@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -278,3 +279,29 @@ def test_rows_that_a_filter_leaves_go_to_memory_if_they_fit(tmp_path: Path, monk
     monkeypatch.setattr(long_format, "IN_MEMORY", 2500)
     assert read_table(folder, PROBLEM, layout=LAYOUT)[0].is_lazy
     assert not read_table(folder, PROBLEM, layout=LAYOUT, where="example < 9")[0].is_lazy
+
+
+def test_a_file_behind_a_url_that_was_written_again_is_read_again(tmp_path: Path) -> None:
+    """With as many rows as before: the store of the old rows must not answer for the new ones."""
+    remote, data = fsspec.filesystem("memory"), rows(gaps=False)
+    url = f"memory://{tmp_path.name}/losses.parquet"
+    for error in (0, 1, 0):
+        with remote.open(url, "wb") as file:
+            data.assign(error=error).to_parquet(file)
+        table, _ = read_table(url, PROBLEM)
+        assert table.losses("error").mean() == error
+
+
+def test_files_that_change_while_they_are_read_are_refused(
+    tmp_path: Path, monkeypatch: Any, small_memory: Path
+) -> None:
+    folder, real = written(rows(), tmp_path / "lake"), on_disk.merge
+
+    def written_meanwhile(work: Any, count: int) -> Any:
+        (folder / "2.parquet").write_bytes((folder / "2.parquet").read_bytes())
+        return real(work, count)
+
+    monkeypatch.setattr(on_disk, "merge", written_meanwhile)
+    with pytest.raises(rf.RiskfrontError, match="files must stay as they are while they are read"):
+        read_table(folder, PROBLEM, layout=LAYOUT)
+    monkeypatch.undo()

@@ -92,6 +92,55 @@ def resampled_table(trial: int) -> bool:
         return False
 
 
+def asked_again(trial: int) -> bool:
+    """100 questions were asked five times under new names. A model without temperature errs on the same ones; each call has a
+    time of its own, to be minimised or limited. To refuse is right."""
+    rng = np.random.default_rng([91, trial])
+    again = {name: np.tile(values, 5) for name, values in _broken_by_a_hair(rng, 100).items()}
+    losses = {"error": again["error"], "cost": rng.random(again["cost"].shape)}
+    limits = [rf.Limit("error", at_most=ALPHA), rf.Limit("cost", at_most=0.9, quantile=0.5)][: 1 + trial % 2]
+    problem = rf.Problem(limits, minimize=["cost"], delta=DELTA)
+    table = rf.LossTable([{"s": s} for s in range(16)], losses)
+    try:
+        return bool(rf.calibrate(table, problem, method=METHOD, seed=trial))
+    except InvalidInputError:
+        return False
+
+
+def copies_on_both_sides(trial: int) -> bool:
+    """A table of 100 examples five times over, split, planned on and certified. To refuse is right."""
+    rng = np.random.default_rng([92, trial])
+    error = np.tile(_broken_by_a_hair(rng, 100)["error"], 5)
+    table = rf.LossTable([{"s": s} for s in range(16)], {"error": error, "cost": rng.random(error.shape)})
+    opt, test = table.split(0.3, seed=trial)
+    try:
+        return bool(rf.certify(METHOD.plan(opt, PROBLEM), test, PROBLEM))
+    except InvalidInputError:
+        return False
+
+
+def copies_with_names(trial: int) -> bool:
+    """The same through tune and evaluate, where copies have names of their own, or other digits. To refuse is right."""
+    rng = np.random.default_rng([93, trial])
+    x = rng.random(60).round(4)
+    digits = [x, x + 1e-12, x.astype(np.float32).astype(np.float64), x + 1e-11, x - 1e-12]
+    copied = np.concatenate(digits) if trial % 3 == 2 else np.tile(x, 5)
+    examples = pd.DataFrame({"id": np.arange(300), "x": copied})
+
+    def losses(config: dict[str, int], examples: pd.DataFrame) -> dict[str, np.ndarray]:
+        wrong = (examples["x"].to_numpy().round(4) * 997 + config["setting"] / 8) % 1 < ALPHA + HAIR
+        return {"error": wrong, "cost": np.full(len(wrong), 1 / (1 + config["setting"]))}
+
+    options: dict[str, Any] = {"search": "grid", "budget": 8, "seed": trial, "method": METHOD, "progress": False}
+    try:
+        if trial % 2:
+            return bool(rf.tune(losses, examples, rf.Space(setting=rf.Int(0, 7)), PROBLEM, **options))
+        table = rf.evaluate(losses, examples, [{"setting": s} for s in range(8)], progress=False)
+        return bool(rf.calibrate(table, PROBLEM, method=METHOD, seed=trial))
+    except InvalidInputError:
+        return False
+
+
 def daily_copies(trial: int) -> bool:
     """Labels come daily, the same ones again under new names. To refuse is right."""
     rng = np.random.default_rng([89, trial])
@@ -326,6 +375,9 @@ def _certified(model: Any, X: np.ndarray, y: np.ndarray) -> bool:
 
 SUITES = [
     Suite("calibrate: a resampled table", one_by_one(resampled_table), 300),
+    Suite("calibrate: questions asked again", one_by_one(asked_again), 200),
+    Suite("certify: copies on both sides of a split", one_by_one(copies_on_both_sides), 200),
+    Suite("tune, evaluate: copies with names of their own", one_by_one(copies_with_names), 200),
     Suite("certify: planning examples with other digits", one_by_one(certify_on_planning_examples), 200),
     Suite("check: calibration examples with other digits", one_by_one(check_on_calibration_examples), 200),
     Suite("certify, check: honest examples are refused", one_by_one(honest_examples_refused), 200),

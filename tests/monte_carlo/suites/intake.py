@@ -90,6 +90,44 @@ def rows_that_are_absent(trial: int) -> bool:
     return _certified(table, _ERROR, trial)
 
 
+def filtered_by_what_was_measured(trial: int, m: int = 300) -> bool:
+    """A file states the measured accuracy of each setting, and a filter leaves the best. Every setting breaks the limit by a
+    hair. To refuse is right."""
+    rng = np.random.default_rng([136, trial])
+    error = (rng.random((m, _N)) < 0.1 + 1e-9) * 1
+    frame = pd.DataFrame(_rows(error, rng.random((m, _N)), 0))
+    accuracy = 1 - error.mean(axis=1)
+    frame["accuracy"] = (accuracy if trial % 2 else np.round(100 * accuracy, 1))[frame["knob"]]
+    at_least = np.sort(frame["accuracy"].unique())[-6]
+    try:
+        table, _ = rf.read_table(frame, _ERROR, where=f"accuracy >= {at_least}")
+    except rf.InvalidInputError:
+        return False
+    return _certified(table, _ERROR, trial)
+
+
+def means_in_every_row(trial: int) -> bool:
+    """Every row holds the mean error of its setting. To refuse is right."""
+    rng = np.random.default_rng([137, trial])
+    error = np.repeat((rng.random((_M, _N)) < 0.1 + 1e-9).mean(axis=1)[:, None], _N, axis=1)
+    try:
+        return _certified(_rows(error, rng.random((_M, _N)), trial), _ERROR, trial)
+    except rf.InvalidInputError:
+        return False
+
+
+def order_by_what_was_measured(trial: int) -> bool:
+    """Settings are numbered by their measured accuracy, and tested from the best on. To refuse is right."""
+    rng = np.random.default_rng([138, trial])
+    error = rng.random((30, _N)) < 0.1 + 1e-9
+    accuracy = 1 - error.mean(axis=1) + 1e-9 * np.arange(30)
+    table = rf.LossTable([{"accuracy": float(a)} for a in accuracy], {"error": error, "cost": rng.random(error.shape)})
+    try:
+        return bool(rf.calibrate(table, _ERROR, method=rf.OrderedKnob(safest={"accuracy": "high"})))
+    except rf.InvalidInputError:
+        return False
+
+
 def mixture_of_gaps(trial: int, n: int = 3000) -> bool:
     """Two settings that keep a gap given "answered", each because it answers another group, mixed. To refuse is right."""
     rng = np.random.default_rng([135, trial])
@@ -116,5 +154,8 @@ SUITES = [
     Suite("calibrate: all settings crash", one_by_one(all_settings_crash), 300),
     Suite("calibrate: a missing latency in single precision", one_by_one(quantile_in_single_precision), 300),
     Suite("read_table: failed calls have no row", one_by_one(rows_that_are_absent), 300),
+    Suite("read_table: a filter by what was measured", one_by_one(filtered_by_what_was_measured), 100),
+    Suite("calibrate: means in every row", one_by_one(means_in_every_row), 100),
+    Suite("calibrate: an order by what was measured", one_by_one(order_by_what_was_measured), 100),
     Suite("mixture: gaps given a condition", one_by_one(mixture_of_gaps), 40),
 ]

@@ -196,7 +196,7 @@ def name_of(value: Any) -> str:
 
 def _refuse_copies(run: Sequential, table: LossTable) -> None:
     """Raise an error if new examples are copies of each other, or of examples that were told before under other names."""
-    refuse_repeats(table)
+    refuse_repeats(table, run._limited())
     told = [_examples_told(run, 0, run._told.known.shape[1])] if run._batches else []
     ends = np.cumsum(run._batches, dtype=np.int64)
     for end, n in zip(ends.tolist(), run._batches, strict=True):

@@ -30,6 +30,9 @@ COPIES = "copies of other examples (repeats='keep-one')"  # why rows are left ou
 _SURPRISES = 32  # examples that break a line: two data sets agree in all of them with a chance far below 1e-9
 _DIFFERENT = 32  # contents: two data sets have as many of each with a chance far below 1e-9
 _DIGITS = re.compile(r"\d+")
+_NAME = re.compile(r"\D*\d+\D*|'?[0-9a-f-]{16,64}'?")  # of a row: "q-17", or a hash
+_SOME_COLUMNS, _FEW_DIGITS = 16, (4, 2)  # by which copies are looked for that were stored with other precision
+_SOME_ROWS = 256  # that tell whether a column may name rows
 _LARGE = 1 << 24  # entries of a sparse matrix from which on its rows are told apart by digests
 TEXT_BYTES = 16  # of the digest of a text: two of a billion texts share one with a probability below 1e-20
 
@@ -62,10 +65,12 @@ class ExampleFingerprints:
     Args:
         numbers: (n,), 64 bits each: the same for the same example.
         columns: (n,) each: what examples are made of, where that is known.
+        is_rounded: whether decimals were rounded to few digits.
     """
 
     numbers: Array
     columns: Sequence[Array] = ()
+    is_rounded: bool = False
 
     @classmethod
     def of(cls, *parts: Any) -> ExampleFingerprints | None:
@@ -93,7 +98,37 @@ class ExampleFingerprints:
     @cached_property
     def n_copies(self) -> int:
         """How many examples are copies of others; 0 where independent draws could explain what is equal."""
-        return n_copies(self.numbers, self.columns)
+        found = self._by_content
+        return n_copies(found.numbers, () if found.is_rounded else found.columns)
+
+    @cached_property
+    def _by_content(self) -> ExampleFingerprints:
+        """The same without what may differ between copies, if there are any: names of rows, and all but a few digits.
+
+        Names count, unless the other columns hold so much that only copies agree in them. Whatever is left out, independent
+        examples stay independent, so that the tests for copies hold.
+        """
+        if n_copies(self.numbers, self.columns):
+            return self
+        others = [column for column in self.columns if not _names_rows(column)]
+        without = ExampleFingerprints.of_columns(others) if others else self
+        kept = [self] if len(others) == len(self.columns) or not without.are_rich else [without, self]
+        for found in kept:
+            if n_copies(found.numbers, found.columns):
+                return found
+        for found in (one._rounded(digits) for one in kept for digits in _FEW_DIGITS):
+            if found is not None and n_copies(found.numbers):  # rounded numbers are no longer rich, however they look
+                return found
+        return self
+
+    def _rounded(self, digits: int) -> ExampleFingerprints | None:
+        """Some of the columns, with decimals rounded to so many digits; None without decimals."""
+        at = np.unique(np.linspace(0, len(self.columns) - 1, _SOME_COLUMNS).astype(np.int64)) if self.columns else []
+        some = [np.asarray(self.columns[i]) for i in at]
+        if not any(column.dtype.kind == "f" for column in some):
+            return None
+        columns = [significant_digits(column, digits) if column.dtype.kind == "f" else column for column in some]
+        return ExampleFingerprints(numbers_of(columns), columns, is_rounded=True)
 
     @cached_property
     def are_rich(self) -> bool:
@@ -114,7 +149,7 @@ class ExampleFingerprints:
         """
         n = len(self)
         if repeats == "keep-one":
-            first, counts = np.unique(self.numbers, return_index=True, return_counts=True)[1:]
+            first, counts = np.unique(self._by_content.numbers, return_index=True, return_counts=True)[1:]
             order = np.argsort(first)
             said = (
                 f"{n - len(first):,} of {n:,} examples repeat others and were left out: every content counts once in the "
@@ -138,7 +173,7 @@ class ExampleFingerprints:
     def places(self, seed: int) -> FloatArray:
         """(n,), in [0, 1): a random place for each content, which its copies share."""
         key = hashlib.blake2b(f"riskfront split {seed}".encode(), digest_size=8).digest()
-        drawn = mixed(mixed(self.numbers, np.frombuffer(key, dtype="<u8")[0]), np.uint64(0x7269736B))
+        drawn = mixed(mixed(self._by_content.numbers, np.frombuffer(key, dtype="<u8")[0]), np.uint64(0x7269736B))
         return np.asarray(drawn / 2.0**64)
 
     @property
@@ -155,6 +190,19 @@ class ExampleFingerprints:
     def digest(self) -> bytes:
         """Of all examples in their order."""
         return hashlib.sha256(self.numbers.astype("<u8").tobytes()).digest()
+
+
+def _names_rows(column: Array) -> bool:
+    """Whether a column names or numbers its rows: whole numbers, hashes or texts with one number ("q-17"), all different."""
+    values = np.asarray(column)
+    some = values[:_SOME_ROWS]
+    if values.dtype.kind == "f":
+        named = bool((some % 1 == 0).all())
+    elif values.dtype.kind == "O":
+        named = all(isinstance(one, str) and _NAME.fullmatch(one) for one in some.tolist())
+    else:
+        named = values.dtype.kind in "iu"
+    return named and len(pd.unique(some)) == len(some) and len(pd.unique(values)) == len(values)
 
 
 def order_free_digest(numbers: Array, named: str = "examples") -> str | None:
@@ -320,6 +368,8 @@ def _columns(part: Any) -> list[Array] | None:
         part = np.asarray(part)
     if isinstance(part, list | tuple | range):
         part = _as_array(list(part))
+        if isinstance(part, pd.DataFrame):
+            return _columns(part)
     if not isinstance(part, np.ndarray) or part.ndim == 0:
         return None
     if part.dtype.names is not None:
@@ -331,7 +381,7 @@ def _columns(part: Any) -> list[Array] | None:
 def _as_array(examples: list[Any]) -> Any:
     """A list of numbers, of texts, of rows, or of records as an array, or as a frame."""
     if examples and all(isinstance(one, Mapping) for one in examples):
-        return pd.DataFrame(examples).to_numpy(dtype=object)
+        return pd.DataFrame(examples)
     try:
         found = np.array(examples)
     except ValueError:  # rows of different lengths
@@ -341,7 +391,7 @@ def _as_array(examples: list[Any]) -> Any:
     holds = np.empty(len(examples), dtype=object)
     holds[:] = examples
     if all(isinstance(one, list | tuple) and len(one) == len(examples[0]) for one in examples) and examples[0]:
-        return pd.DataFrame([list(one) for one in examples]).to_numpy(dtype=object)
+        return pd.DataFrame([list(one) for one in examples])
     return holds
 
 
@@ -351,7 +401,12 @@ def readable(column: Array) -> Array:
         return column
     if column.dtype.kind in "mM":
         return column.view(np.int64)
-    return np.array([_text_of(value) for value in column.tolist()], dtype=object)
+    values = column.tolist()
+    if values and all(type(value) in (int, float) for value in values):  # numbers, in an array of all kinds of things
+        numbers = np.array(values)
+        if numbers.dtype.kind in "iuf":
+            return numbers
+    return np.array([_text_of(value) for value in values], dtype=object)
 
 
 def _text_of(value: Any) -> Any:

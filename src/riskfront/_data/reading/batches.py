@@ -5,6 +5,7 @@ A source knows its columns before anything is read, reads the columns that are a
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -88,9 +89,18 @@ class InMemory:
             yield from self.table.select(list(columns)).slice(start, _PIECE_ROWS).to_batches()
 
 
+def state_of_file(path: str) -> list[Any]:
+    """What changes when a file of this machine is written again."""
+    known = os.stat(path)
+    return [os.path.abspath(path), known.st_size, known.st_mtime_ns, known.st_ctime_ns]  # a time may be set, ctime not
+
+
 @dataclass(frozen=True)
 class ParquetFiles:
-    """One Parquet file, or several that hold parts of one table; ``values`` are the hive partitions of each."""
+    """One Parquet file, or several that hold parts of one table; ``values`` are the hive partitions of each.
+
+    ``state`` says what changes when a file is written again.
+    """
 
     name: str
     files: Sequence[str]
@@ -98,6 +108,7 @@ class ParquetFiles:
     schema: pa.Schema
     rows: Sequence[int]
     opened: Callable[[str], Any] = field(default=str)
+    state: Callable[[str], list[Any]] = field(default=state_of_file)
 
     @property
     def n_rows(self) -> int:

@@ -142,6 +142,8 @@ def numbers_of(name: str, column: pa.Array, row: int = 0) -> tuple[Array, BoolAr
     """(rows,): a loss as numbers, and where it is missing (None: nowhere); an error that names a value that is no number."""
     column = as_numbers(column)
     kind = column.type
+    if len(column) and column.null_count == len(column) and not pa.types.is_boolean(kind):  # of no type at all, perhaps
+        return np.zeros(len(column), dtype=_first_type(kind)), np.ones(len(column), dtype=bool)
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         raise InvalidInputError(_no_number(name, column, row))
     if column.null_count:
@@ -167,9 +169,11 @@ def must_hold_numbers(name: str, kind: pa.DataType, batches: Iterable[pa.RecordB
         wrong = next((at for at, text in enumerate(texts) if text is not None and not _is_number(text)), None)
         if wrong is not None:
             raise InvalidInputError(f"loss '{name}' must hold numbers; got {texts[wrong]!r} in row {row + wrong}.")
-        first = texts[0] if first is None and texts else first
+        first = next((text for text in texts if text is not None), None) if first is None else first
         row += len(texts)
-    raise InvalidInputError(f"loss '{name}' must hold numbers; got the text {first!r} in row 0.")
+    if first is None:  # every outcome is missing
+        return
+    raise InvalidInputError(f"loss '{name}' must hold numbers; got the text {first!r}.")
 
 
 def _no_number(name: str, column: pa.Array, row: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,24 @@ def _that_tell_rows_apart(sample: pd.DataFrame, examples: IntArray, columns: Seq
         if _all_differ([settings, examples]) and not _follows(codes[name], settings):
             kept.remove(name)
     settings = _joint([codes[name] for name in kept], len(sample))
-    return [name for name in columns if name in kept] if _all_differ([settings, examples]) else []
+    if not _all_differ([settings, examples]):
+        return []
+    _ask_which_is_the_setting(codes, kept, examples)
+    return [name for name in columns if name in kept]
+
+
+def _ask_which_is_the_setting(codes: Mapping[str, IntArray], kept: Sequence[str], examples: IntArray) -> None:
+    """Refuse to guess where a column of few values, such as a rank of the settings on each example, tells rows apart as well as
+    one that was taken for a setting: a rank may follow from the outcomes."""
+    most = 2 * len(np.unique(_joint([codes[name] for name in kept], len(examples))))
+    for name in (name for name, values in codes.items() if name not in kept and int(values.max(initial=0)) < most):
+        for instead in kept:
+            others = _joint([codes[name], *(codes[other] for other in kept if other != instead)], len(examples))
+            if _all_differ([others, examples]) and not _follows(codes[instead], others):
+                raise InvalidInputError(
+                    f"is '{instead}' or '{name}' the setting? Each of them tells the rows of every example apart, and neither "
+                    "follows from the other. Leave the other column out, or name those of the settings: --config-columns."
+                )
 
 
 def _joint(codes: Sequence[IntArray], n: int) -> IntArray:
@@ -254,6 +271,11 @@ def _detect(
             )
         configs = tuple(name for name in rest if blocks.repeated(frame[name]) and not blocks.constant(frame[name]))
         _ask_about(configs, frame, example)
+        codes = {name: pd.factorize(frame[name])[0] for name in configs}
+        if configs and blocks.n * len(np.unique(_joint(list(codes.values()), len(frame)))) > len(frame):
+            _that_tell_rows_apart(
+                frame, blocks.of_row, configs
+            )  # they cannot all be settings: each would lack examples
         if not configs and len(frame) == blocks.n:  # one row an example: a single setting, which nothing tells apart
             configs = tuple(name for name in rest if frame[name].nunique() == 1)
         if not configs:

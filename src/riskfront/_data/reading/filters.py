@@ -25,6 +25,7 @@ _LISTED = re.compile(r"\s*(?:'[^']*'|\"[^\"]*\"|[^,]+)\s*")
 _UNSEEN = -2
 _FEW_TEXTS = 50  # texts that are compared with outcomes one by one
 _MANY, _SAME = 8, 0.995  # settings or examples from which on a correlation of this size is no accident
+_SHARPER = 0.2  # a step of rounding over the standard error of a mean, so that to agree is no accident
 _SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "=": operator.eq,
@@ -156,12 +157,15 @@ class KnownBeforehand:
         self._filters = filters
         self._met = [np.zeros(len(condition.values), dtype=bool) for condition in filters]
         self._asked = [f for f in filters if f.column not in (*example, *layout.config_columns)]
-        self._owners = [
-            _Owner(
-                columns, [schema.field(name).type for name in columns], [f.column for f in self._asked], losses, schema
-            )
-            for columns in ((list(example), list(layout.config_columns)) if self._asked else ())
-        ]
+        self._settings = [f.column for f in filters if f.column in layout.config_columns]
+
+        def owner(columns: Sequence[str]) -> _Owner:
+            named = [*(f.column for f in self._asked), *self._settings]
+            return _Owner(columns, [schema.field(name).type for name in columns], named, losses, schema)
+
+        self._owners = [owner(example)] if self._asked else []
+        if self._asked or self._settings:
+            self._owners.append(owner(layout.config_columns))
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows where all conditions hold."""
@@ -182,6 +186,9 @@ class KnownBeforehand:
             own = [owner for owner in self._owners if owner.has(condition.column)]
             if not own or any(owner.repeats(condition.column) for owner in own):
                 raise refused(condition.column)
+        for column in self._settings:
+            if self._owners[-1].states_means(column):
+                raise refused(column)
 
 
 class _Owner:
@@ -199,7 +206,7 @@ class _Owner:
         self._values = {name: Codes(schema.field(name).type) for name in filtered}
         self._of = {name: np.zeros(0, dtype=np.int64) for name in filtered}
         self._constant = dict.fromkeys(filtered, True)
-        self._sums: dict[str, FloatArray] = {name: np.zeros((3, 0)) for name in losses}
+        self._sums: dict[str, FloatArray] = {name: np.zeros((4, 0)) for name in losses}
 
     def add(self, batch: pa.RecordBatch) -> None:
         column = {name: batch.column(at) for at, name in enumerate(batch.schema.names)}
@@ -215,14 +222,23 @@ class _Owner:
         for name, sums in self._sums.items():
             values, gaps = numbers_of(name, column[name])
             known_ones = np.ones(len(values)) if gaps is None else (~gaps).astype(np.float64)
-            more: FloatArray = np.zeros((3, count))
+            more: FloatArray = np.zeros((4, count))
             more[0], more[1] = np.bincount(owner, values * known_ones, count), np.bincount(owner, known_ones, count)
             more[2] = np.bincount(owner, minlength=count)
+            more[3] = np.bincount(owner, np.square(values, dtype=np.float64) * known_ones, count)
             more[:, : sums.shape[1]] += sums
             self._sums[name] = more
 
     def has(self, name: str) -> bool:
         return self._constant[name]
+
+    def states_means(self, name: str) -> bool:
+        """Whether a column of numbers states the mean outcome of each of these, with which it was computed."""
+        column = self._values[name].values()
+        if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+            return False
+        numbers = column.to_numpy(zero_copy_only=False).astype(np.float64)[self._of[name]]
+        return any(states_means(numbers, sums) for sums in self._sums.values())
 
     def repeats(self, name: str) -> bool:
         codes = self._of[name]
@@ -231,6 +247,30 @@ class _Owner:
             means = [sums[0] / sums[1] for sums in self._sums.values()]
             shares = [sums[1] / sums[2] for sums in self._sums.values()]  # of outcomes that are there at all
             return any(repeats(values, numbers) for numbers in (*means, *shares))
+
+
+def states_means(values: FloatArray, sums: FloatArray) -> bool:
+    """Whether numbers of settings are their sums or means of an outcome, or of its opposite, perhaps in per cent and rounded. A
+    setting may well explain its mean, but not far more sharply than the mean is known.
+
+    Args:
+        values: (settings,).
+        sums: (4, settings), of the outcome, of rows that know it, of all rows, and of its square.
+    """
+    known_ones = np.isfinite(values) & (sums[1] > 0)
+    values, counts = values[known_ones], sums[1, known_ones]
+    if len(np.unique(values)) < _MANY:
+        return False
+    means, squares = sums[0, known_ones] / counts, sums[3, known_ones] / counts
+    error = float(np.median(np.sqrt(np.clip(squares - means**2, 0, None) / counts)))
+    if error < 1e-9 * np.abs(means).max():  # the same on all examples: known beforehand, like a price
+        return False
+    for scale in (1.0, 100.0, counts):
+        sharp = [12, *(d for d in range(7) if 10.0**-d < _SHARPER * error * np.median(scale))]
+        candidates = [scale * means, scale * (1 - means)]
+        if any(np.abs(values - np.round(of, d)).max() < 1e-6 * np.max(scale) for of in candidates for d in sharp):
+            return True
+    return False
 
 
 def repeats(values: pd.Series, means: FloatArray) -> bool:

@@ -150,20 +150,16 @@ def _identity(
     """Which files, as they are now, and what is read of them."""
     columns = [layout.config_columns, list(keys), layout.group_columns, layout.loss_columns, sorted(binary)]
     columns += [[condition.column, condition.sign, *condition.values] for condition in filters]
-    content = [[_state(path) for path in source.files], list(source.rows), str(source.schema)]
+    content = [_states(source), list(source.rows), str(source.schema)]
     return _digest([source.name, *source.files]), _digest(content), _digest([_FORMAT, columns])
+
+
+def _states(source: ParquetFiles) -> list[Any]:
+    return [source.state(path) for path in source.files]
 
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
-
-
-def _state(path: str) -> list[Any]:
-    try:
-        known = os.stat(path)
-    except OSError:  # behind a URL: known by its name, and by its rows
-        return [path]
-    return [os.path.abspath(path), known.st_size, known.st_mtime_ns]
 
 
 def _forget_older(tables: Path, files: str, content: str) -> None:
@@ -174,7 +170,7 @@ def _forget_older(tables: Path, files: str, content: str) -> None:
 
 
 def _convert(work: Conversion) -> None:
-    pieces = pieces_of(work.source)
+    before, pieces = _states(work.source), pieces_of(work.source)
     read = sum(piece.rows for piece in pieces)
     _check_room(work, read)
     with ProgressBar("reading a table larger than memory", read) as bar:
@@ -188,6 +184,12 @@ def _convert(work: Conversion) -> None:
         for count in _each(write_settings, work, [(merged, block, store) for block in _blocks(work, merged)]):
             seen += count
             bar.advance(count)
+    if _states(work.source) != before:
+        shutil.rmtree(work.folder, ignore_errors=True)
+        raise StoreError(
+            f"files must stay as they are while they are read; some of '{work.source.name}' were written meanwhile. "
+            "Run it again."
+        )
     if seen != rows:
         raise NotOneRowEachError(rows, cells)
     done = {"read": read, "rows": rows, "cells": cells, "settings": merged.configs}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from riskfront._data.reading.batches import (
     WiderTypesError,
     is_too_long,
     said,
+    state_of_file,
     whole,
 )
 from riskfront._data.reading.json_depth import CheckedLines
@@ -135,11 +138,22 @@ def _refuse_others(paths: Iterable[str]) -> None:
             )
 
 
+def _refuse_versions(name: str, inside: Iterable[str]) -> None:
+    """A Delta or Hudi table keeps files of rows that were replaced or deleted."""
+    for log in sorted({"_delta_log", ".hoodie"} & set(inside)):
+        raise InvalidInputError(
+            f"a folder that is one table must hold its current rows alone; '{name}' has a '{log}', and beside the current "
+            "files those of older versions. Read the current version and give its Arrow table, such as "
+            "deltalake.DeltaTable(folder).to_pyarrow_table(), or write it to a folder of its own."
+        )
+
+
 def _data_files(folder: str | os.PathLike[str]) -> Iterator[str]:
     """Every file below a folder that may hold data; links are followed, each folder is visited once."""
     visited = set()
     for place, names, files in os.walk(folder, followlinks=True):
         visited.add(os.path.realpath(place))
+        _refuse_versions(place, names)
         names[:] = [n for n in names if _is_data(n) and os.path.realpath(os.path.join(place, n)) not in visited]
         yield from (os.path.join(place, name) for name in files if _is_data(name))
 
@@ -174,7 +188,11 @@ def _partitions(file: str, root: str) -> dict[str, str | None]:
 
 
 def _parquet(
-    name: str, files: Sequence[str], values: Sequence[Mapping[str, str | None]], opened: Callable[[str], Any] = str
+    name: str,
+    files: Sequence[str],
+    values: Sequence[Mapping[str, str | None]],
+    opened: Callable[[str], Any] = str,
+    state: Callable[[str], list[Any]] = state_of_file,
 ) -> ParquetFiles:
     schemas, rows = [], []
     for path, partition in zip(files, values, strict=True):
@@ -193,7 +211,7 @@ def _parquet(
         kind = _kind_of_partition([partition[key] for partition in values if key in partition])
         schema = schema.set(schema.get_field_index(key), pa.field(key, kind))
     _refuse_repeated(schema.names, name)
-    return ParquetFiles(name, list(files), list(values), schema, rows, opened)
+    return ParquetFiles(name, list(files), list(values), schema, rows, opened, state)
 
 
 def _kind_of_partition(texts: Sequence[str | None]) -> pa.DataType:
@@ -330,6 +348,7 @@ def _from_url(url: str, options: dict[str, Any]) -> Source:
 
     try:
         remote, path = fsspec.core.url_to_fs(url, **options)
+        remote.invalidate_cache()  # what it listed before may have changed
         found = _remote_files(remote, path)
     except ImportError as error:
         raise MissingExtraError(str(error.name or "fsspec"), "store") from error
@@ -344,7 +363,25 @@ def _from_url(url: str, options: dict[str, Any]) -> Source:
         return _text_file(url, _suffix(found[0]), lambda: arrow.open_input_stream(found[0], compression="detect"))
     if not found:
         raise StoreError(f"cannot read '{url}': it holds no Parquet file.")
-    return _parquet(url, found, [_partitions(name, path) for name in found], lambda name: arrow.open_input_file(name))
+
+    def opened(name: str) -> Any:
+        return arrow.open_input_file(name)
+
+    partitions = [_partitions(name, path) for name in found]
+    return _parquet(url, found, partitions, opened, lambda name: _state_of_remote(remote.info(name), name, opened))
+
+
+def _state_of_remote(known: Mapping[str, Any], name: str, opened: Callable[[str], Any]) -> list[Any]:
+    """What changes when a file behind a URL is written again: what its storage says of it (size, time, ETag), and its footer,
+    which holds sizes and ranges of all columns, for storages that say little."""
+    plain = {key: value for key, value in known.items() if isinstance(value, str | bytes | int | float | datetime)}
+    told = sorted(f"{key} = {value}" for key, value in plain.items() if "access" not in key.lower())
+    with said(name), opened(name) as file:
+        end = file.size() - 8
+        file.seek(end)
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(end - length)
+        return [name, told, hashlib.sha256(file.read(length)).hexdigest()]
 
 
 def _remote_files(remote: Any, path: str) -> list[str]:
@@ -358,7 +395,9 @@ def _remote_files(remote: Any, path: str) -> list[str]:
             continue
         if known["type"] == "directory":
             inside = name.rstrip("/") + "/"
-            below = [n for n in remote.find(name) if all(map(_is_data, n.removeprefix(inside).split("/")))]
+            every = remote.find(name)
+            _refuse_versions(name, (part for n in every for part in n.removeprefix(inside).split("/")[:-1]))
+            below = [n for n in every if all(map(_is_data, n.removeprefix(inside).split("/")))]
             _refuse_others(below)
             found |= {part for part in below if _is_part(part, remote.open)}
         else:
@@ -382,8 +421,8 @@ def holds_parts(url: str) -> bool:
 
 
 def _suffix(path: str) -> str:
-    """The kind of a file by its name, whatever it is compressed with."""
-    kinds = Path(path).suffixes
+    """The kind of a file by its name, whatever it is compressed with; a query ("?signature=...") is no part of a name."""
+    kinds = Path(path.partition("?")[0] if "://" in path else path).suffixes
     if kinds and kinds[-1].lower() in _PACKED and len(kinds) > 1:
         return kinds[-2].lower()
     return ".csv" if kinds and kinds[-1].lower() in _PACKED else (kinds[-1].lower() if kinds else "")

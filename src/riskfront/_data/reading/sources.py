@@ -236,7 +236,8 @@ def is_store(path: str | os.PathLike[str]) -> bool:
     text = os.fspath(path)
     if "://" in text:
         kinds = (".parquet", ".pq", ".csv", ".tsv", ".json", "*")
-        return not any(kind in text.rpartition("/")[2] for kind in kinds) and not holds_parts(text)
+        names = [link.rpartition("/")[2] for link in text.split("::")]  # zip://losses.csv::https://host/a.zip
+        return not any(kind in name for name in names for kind in kinds) and not holds_parts(text)
     folder = Path(text)
     if not folder.is_dir():
         return False

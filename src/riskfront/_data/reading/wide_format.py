@@ -119,7 +119,7 @@ def _from_source(
 def _read(source: Source, others: Sequence[str], columns: Sequence[str], name: str) -> tuple[pd.DataFrame, Array]:
     """The columns that are no settings, and the cells (settings, examples), masked where one is empty."""
     for column in columns:
-        if not _is_of_numbers(source.schema.field(column).type):
+        if not _is_of_numbers(source.schema.field(column).type) and not _is_empty(source, column):
             raise _no_numbers(source, column, name)
     parts: list[list[Array]] = [[] for _ in columns]
     gaps: list[list[tuple[int, BoolArray]]] = [[] for _ in columns]
@@ -153,6 +153,11 @@ def _is_of_numbers(kind: pa.DataType) -> bool:
         is_kind(kind)
         for is_kind in (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
     )
+
+
+def _is_empty(source: Source, column: str) -> bool:
+    """Whether no row has a value: a setting that failed on every example."""
+    return all(batch.column(0).null_count == len(batch) for batch in source.batches([column]))
 
 
 def _no_numbers(source: Source, column: str, name: str) -> InvalidInputError:
@@ -213,6 +218,15 @@ def _only_columns(source: Source, taken: Sequence[str]) -> pd.DataFrame:
         raise InvalidInputError(
             "a wide table must have a column of numbers for each setting; found none. Without --wide, a file is read as one "
             "row a setting and example."
+        )
+    empty = [name for name in free if name not in names and _is_empty(source, name)]
+    if empty:
+        warnings.warn(
+            LeftOutWarning(
+                f"'{empty[0]}' has no value in any row and was left out. If it is a setting that failed on every example, name "
+                "the settings in a file (--settings): it then counts as the worst everywhere."
+            ),
+            stacklevel=2,
         )
     for name in free:
         if pa.types.is_string(kind := source.schema.field(name).type) or pa.types.is_large_string(kind):
