@@ -120,7 +120,7 @@ def refuse_other_orders(
         names = [name for name in frame.index.names if name in settings.columns]
         if names:
             listed = pd.MultiIndex.from_frame(settings[names])
-            own = pd.MultiIndex.from_arrays([frame.index.get_level_values(name) for name in names], names=names)
+            own = pd.MultiIndex.from_arrays([frame.index.get_level_values(str(name)) for name in names], names=names)
             _must_have_order("the list of settings", listed, what, own, "settings")
 
 

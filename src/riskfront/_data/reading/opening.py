@@ -375,7 +375,7 @@ def _state_of_remote(known: Mapping[str, Any], name: str, opened: Callable[[str]
     """What changes when a file behind a URL is written again: what its storage says of it (size, time, ETag), and its footer,
     which holds sizes and ranges of all columns, for storages that say little."""
     plain = {key: value for key, value in known.items() if isinstance(value, str | bytes | int | float | datetime)}
-    told = sorted(f"{key} = {value}" for key, value in plain.items() if "access" not in key.lower())
+    told = sorted(f"{key} = {value!r}" for key, value in plain.items() if "access" not in key.lower())
     with said(name), opened(name) as file:
         end = file.size() - 8
         file.seek(end)
