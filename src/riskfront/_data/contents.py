@@ -150,8 +150,8 @@ def refuse_repeats(table: LossTable, limited: Collection[str] = ()) -> None:
         if copies:
             raise InvalidInputError(
                 f"a guarantee needs every example once; of these {table.n_examples:,} examples {copies:,} have the same "
-                f"{named} as others, in a way that independent draws do not explain. Leave the copies out; or, where rows of one "
-                "prompt or patient belong together, name what they share: clusters=."
+                f"{named} as others, in a way that independent draws do not explain. Leave the copies out; or, where rows of "
+                "one prompt or patient belong together, name what they share: clusters=."
             )
         numbers = list(filterfalse(table.is_binary, losses))
         columns = (values for name in numbers for values in table.sequences(Term(name), rows)[0])
