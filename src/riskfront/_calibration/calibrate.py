@@ -28,7 +28,7 @@ from riskfront._data.intake import Intake
 from riskfront._data.problem_fit import (
     account,
     check_fit,
-    losses_of_limits,
+    limited_losses,
     refuse_means,
     refuse_measured_order,
     warn_of_missing,
@@ -96,7 +96,7 @@ def calibrate(
         check_problem(problem)
         table = as_table(table, problem, bounds, clusters)
         others = None if unlabelled is None else as_unlabelled(unlabelled, problem, table)
-    refuse_repeats(table, losses_of_limits(problem))
+    refuse_repeats(table, limited_losses(problem))
     if others is not None:
         refuse_repeats(others)
     if others is None:  # with unlabelled examples, columns of theirs are added first
@@ -104,7 +104,8 @@ def calibrate(
         warn_of_small_groups(problem, table.bounds, table.group)
     refuse_means(problem, table)
     chosen = resolve_defaults(make_method(method), table, table.n_examples)
-    refuse_measured_order(getattr(chosen, "safest", None) or (), table, problem)
+    if safest := getattr(chosen, "safest", None):
+        refuse_measured_order(safest, table, problem)
     found = split_and_test(table, problem, chosen, seed, unlabelled=others)
     warn_of_missing(found.intake)
     earlier = ASKED.before(data_digests(table, problem, table.fingerprint), UseOfTestSet.of_certificate(found))
@@ -129,7 +130,7 @@ def split_and_test(
             table, source = with_unlabelled(labelled, problem, unlabelled, seed)
         opt, test = table.split(method.opt_fraction, seed=seed, split_by=split_by)
         if getattr(method, "holm_share", 0):  # limits need the sums of all settings in both parts: one pass gives both
-            limited = losses_of_limits(problem)
+            limited = {loss for limit in problem.limits for loss in limit.term.losses}
             LossTable.sum_together([opt, test], None if table.is_lazy else limited)
         plan = make_plan(method, opt, problem, seed)
         everything = opt.joined_with(test) if plan.holm_share > 0 else None
@@ -187,15 +188,15 @@ def certified(
         )
     if test.n_examples == 0:
         raise InvalidInputError("testing needs at least one example; the test part has none.")
-    limited = losses_of_limits(problem)
-    refuse_repeats(test, limited)
+    limited = {loss for limit in problem.limits for loss in limit.term.losses}
+    refuse_repeats(test, limited_losses(problem))
     if plan.method.opt_fraction > 0 and test.batch_size is None and test.shares_examples(plan.opt, limited):
         raise InvalidInputError(
             "the testing examples must have had no part in the plan; some of them are planning examples too, or have the very "
             "same losses and groups. Split one table: opt, test = table.split(method.opt_fraction)."
         )
     if plan.method.opt_fraction > 0 and test.batch_size is None and test.corresponds_to(plan.opt):
-        refuse_repeats(plan.opt.joined_with(test), limited)  # a split hides how often examples come
+        refuse_repeats(plan.opt.joined_with(test), limited_losses(problem))  # a split hides how often examples come
     if test.batch_size is not None:  # evaluated on demand: what no test needed stays unevaluated
 
         def as_far_as_tested(n: int) -> tuple[str, Intake]:

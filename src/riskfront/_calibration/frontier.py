@@ -19,7 +19,7 @@ from riskfront._calibration.simultaneous import certify_together
 from riskfront._data.contents import refuse_repeats
 from riskfront._data.problem_fit import (
     check_fit,
-    losses_of_limits,
+    limited_losses,
     refuse_means,
     refuse_measured_order,
     warn_of_missing,
@@ -120,7 +120,7 @@ def frontier(
             )
         return _all_together(table, problem, alphas, method, seed, bounds, clusters, unlabelled)
     table = as_table(table, problem, bounds, clusters)
-    refuse_repeats(table, losses_of_limits(problem))
+    refuse_repeats(table, limited_losses(problem))
     if (others := _others(unlabelled, problem, table)) is not None:
         table, _ = with_unlabelled(table, problem, others, seed)
     refuse_means(problem, table)
@@ -150,7 +150,7 @@ def _all_together(
 ) -> Frontier:
     notes = notes_of(data)
     table = as_table(data, problem, bounds, clusters)
-    refuse_repeats(table, losses_of_limits(problem))
+    refuse_repeats(table, limited_losses(problem))
     grid, others = ValueGrid.of(problem, alphas), _others(unlabelled, problem, table)
     if others is None:  # with unlabelled examples, columns of theirs are added first
         check_fit(grid.at([0] * len(grid.varying)), table)

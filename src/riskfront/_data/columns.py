@@ -120,7 +120,7 @@ def refuse_other_orders(
         names = [name for name in frame.index.names if name in settings.columns]
         if names:
             listed = pd.MultiIndex.from_frame(settings[names])
-            own = pd.MultiIndex.from_arrays([frame.index.get_level_values(name) for name in names], names=names)
+            own = pd.MultiIndex.from_arrays([frame.index.get_level_values(str(name)) for name in names], names=names)
             _must_have_order("the list of settings", listed, what, own, "settings")
 
 
@@ -134,8 +134,8 @@ def _must_have_order(first: str, one: pd.Index[Any], second: str, other: pd.Inde
         at = int(np.argmax(np.asarray(one != other)))
         raise InvalidInputError(
             f"values are taken by their positions, so labelled data must name {kind} in one order; {first} has "
-            f"{_said(one[at])} where {second} has {_said(other[at])}. Bring them into one order, with .reindex or .loc, or "
-            "give a table with one row for each setting and example to calibrate itself."
+            f"{_said(one[at])} where {second} has {_said(other[at])}. Bring them into one order, with .reindex or .loc, "
+            "or take the labels off with .to_numpy() where positions are right."
         )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import chain
+from functools import partial
+from itertools import chain, filterfalse
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,32 +140,28 @@ def refuse_repeats(table: LossTable, limited: Collection[str] = ()) -> None:
         )
     if table.batch_size is not None or table.examples_compared:
         return
-    tested = [name for name in table.loss_names if name in limited]
-    counts = [name for name in tested if table.is_binary(name)]
-    for losses in dict.fromkeys(map(tuple, (table.loss_names, tested, counts))):
-        if losses:
-            _refuse_equal_losses(table, losses)
-
-
-def _refuse_equal_losses(table: LossTable, losses: Sequence[str]) -> None:
-    rows, fingerprints = some_settings(table), _fingerprints(table, losses)
-    named = "losses" if set(losses) == set(table.loss_names) else " and ".join(f"'{name}'" for name in losses)
-    copies = n_copies(fingerprints)
-    if copies:
-        raise InvalidInputError(
-            f"a guarantee needs every example once; of these {table.n_examples:,} examples {copies:,} have the same {named} as "
-            "others, in a way that independent draws do not explain. Leave the copies out; or, where rows of one prompt or "
-            "patient belong together, name what they share: clusters=."
-        )
-    numbers = [name for name in losses if not table.is_binary(name)]
-    columns = (values for name in numbers for values in table.sequences(Term(name), rows)[0])
-    copies = n_continuous_copies(fingerprints, columns) if numbers else 0
-    if copies:
-        raise InvalidInputError(
-            f"a guarantee needs every example once; of these {table.n_examples:,} examples {copies:,} have the same {named} as "
-            "others to the last digit (a bootstrap sample, say). Leave the copies out. If they are independent draws all the "
-            "same, because few different inputs exist, round their losses to the digits that matter."
-        )
+    rows, tested = some_settings(table), sorted({*table.loss_names} & {*limited})
+    for losses in dict.fromkeys(map(tuple, (table.loss_names, tested, filter(table.is_binary, tested)))):
+        if not losses:
+            continue
+        fingerprints = table.remember(("example fingerprints", losses), partial(loss_fingerprints, table, rows, losses))
+        named = "losses" if set(losses) == set(table.loss_names) else " and ".join(map("'{}'".format, losses))
+        copies = n_copies(fingerprints)
+        if copies:
+            raise InvalidInputError(
+                f"a guarantee needs every example once; of these {table.n_examples:,} examples {copies:,} have the same "
+                f"{named} as others, in a way that independent draws do not explain. Leave the copies out; or, where rows of "
+                "one prompt or patient belong together, name what they share: clusters=."
+            )
+        numbers = list(filterfalse(table.is_binary, losses))
+        columns = (values for name in numbers for values in table.sequences(Term(name), rows)[0])
+        copies = n_continuous_copies(fingerprints, columns) if numbers else 0
+        if copies:
+            raise InvalidInputError(
+                f"a guarantee needs every example once; of these {table.n_examples:,} examples {copies:,} have the same "
+                f"{named} as others to the last digit (a bootstrap sample, say). Leave the copies out. If they are independent "
+                "draws all the same, because few different inputs exist, round their losses to the digits that matter."
+            )
 
 
 def order_free_digests(table: LossTable, losses: Collection[str]) -> list[str]:
@@ -173,7 +170,7 @@ def order_free_digests(table: LossTable, losses: Collection[str]) -> list[str]:
     few = np.argsort(_setting_digests(table), kind="stable")[:_SINGLE]
     found: list[str | None] = []
     for name in sorted(losses):
-        found.append(order_free_digest(_fingerprints(table, [name]), name))
+        found.append(order_free_digest(loss_fingerprints(table, some_settings(table), [name]), name))
         single = (loss_fingerprints(table, at, [name]) for at in few[:, None])
         found.extend(order_free_digest(numbers, name) for numbers in single)
     return [digest for digest in found if digest is not None]
@@ -182,14 +179,6 @@ def order_free_digests(table: LossTable, losses: Collection[str]) -> list[str]:
 def some_settings(table: LossTable) -> IntArray:
     """A few settings, spread over the table, whose losses tell examples apart."""
     return np.unique(np.linspace(0, table.n_configs - 1, _FEW).astype(np.int64))
-
-
-def _fingerprints(table: LossTable, losses: Sequence[str]) -> Array:
-    """(n,): example fingerprints of these losses at some settings; those of all losses are remembered."""
-    rows = some_settings(table)
-    if tuple(losses) != tuple(table.loss_names):
-        return loss_fingerprints(table, rows, losses)
-    return table.remember("example fingerprints", lambda: loss_fingerprints(table, rows, losses))
 
 
 def loss_fingerprints(

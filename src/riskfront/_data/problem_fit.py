@@ -71,7 +71,7 @@ def refuse_measured_order(safest: Collection[str], table: LossTable, problem: Pr
     """Raise an error if a declared order of settings was read off the outcomes: a knob that states their mean."""
     for knob in (name for name in safest if name in table.configs and table.configs[name].dtype.kind in "iuf"):
         values = table.configs[knob].to_numpy(dtype=np.float64)
-        for loss in sorted(losses_of_limits(problem)):
+        for loss in sorted({loss for limit in problem.limits for loss in limit.term.losses}):
             sums, squares = (table.totals(Term(loss, squared=squared)) for squared in (False, True))
             n = np.broadcast_to(sums.n, sums.total.shape)[:, 0].astype(np.float64)
             if states_means(values, np.stack([sums.total[:, 0], n, n, squares.total[:, 0]])):
@@ -181,11 +181,6 @@ def limited_losses(problem: Problem) -> list[str]:
     """Every column that the tests of the limits rest on, conditions among them."""
     names = [name for limit in problem.limits for name in (*limit.term.losses, limit.given, limit.proxy)]
     return list(dict.fromkeys(name for name in names if name is not None))
-
-
-def losses_of_limits(problem: Problem) -> set[str]:
-    """The losses whose means, or other targets, are limited; without conditions and proxies."""
-    return {loss for limit in problem.limits for loss in limit.term.losses}
 
 
 def account(table: LossTable, problem: Problem, rows: IntArray | None = None) -> Intake:

@@ -15,7 +15,7 @@ from riskfront._calibration.certificates.known_examples import known_examples
 from riskfront._calibration.monitoring.watched_limit import label
 from riskfront._data import derived_losses
 from riskfront._data.contents import content_digests, content_order, refuse_repeats, shuffled_copy
-from riskfront._data.problem_fit import check_fit, losses_of_limits
+from riskfront._data.problem_fit import check_fit, limited_losses
 from riskfront._data.reading.sources import Data, as_table
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
@@ -113,7 +113,7 @@ def check(certificate: Certificate, data: Data, *, delta: float | None = None) -
             "a check needs new examples; these are the very data the certificate was made of. To recompute it, use verify."
         )
     check_fit(problem, table)
-    refuse_repeats(table, losses_of_limits(problem))
+    refuse_repeats(table, limited_losses(problem))
     row = _row_of(certificate.config, table)
     if known := known_examples(certificate, table, row):
         raise InvalidInputError(

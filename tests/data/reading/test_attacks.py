@@ -4,6 +4,7 @@ import zipfile
 from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import fsspec
 import numpy as np
 import pandas as pd
@@ -250,3 +251,13 @@ def test_a_setting_that_failed_on_every_example_counts_as_the_worst(tmp_path: Pa
     empty.to_csv(tmp_path / "long.csv", index=False)
     for data in (empty, tmp_path / "long.csv"):
         assert rf.read_table(data, PROBLEM)[0].n_missing(["error"]) == 2 * N
+
+
+def test_settings_that_are_decimals_of_sql_are_numbers(tmp_path: Path) -> None:
+    relation = duckdb.sql(
+        "select 0.1 * a as k, b as example, b % 9 = 0 as error, 1.5 + a as cost from range(3) t(a), range(300) u(b)"
+    )
+    relation.write_parquet(str(tmp_path / "d.parquet"))
+    for data in (relation, tmp_path / "d.parquet"):
+        table, _ = rf.read_table(data, PROBLEM)
+        assert table.configs["k"].tolist() == pytest.approx([0, 0.1, 0.2])

@@ -14,7 +14,6 @@ from riskfront._calibration.certificates.uses_of_test_set import DataDigests
 from riskfront._data.contents import loss_fingerprints, order_free_digests
 from riskfront._data.identity.fingerprints import significant_digits
 from riskfront._data.identity.shared import fingerprint_sample, sample_with_counts, seen_before, seen_before_by_counts
-from riskfront._data.problem_fit import losses_of_limits
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 
@@ -24,7 +23,7 @@ _DIGITS = (5, 4, 3, 2)  # significant digits by which examples are known whose c
 
 def data_digests(table: LossTable, problem: Problem, exact: str) -> DataDigests:
     """Digests by which a process knows again what it asked before."""
-    limited = losses_of_limits(problem) & set(table.loss_names)
+    limited = {loss for limit in problem.limits for loss in limit.term.losses} & set(table.loss_names)
     others = set(table.loss_names) - limited
     # the examples themselves, where they are known: another model on the same rows asks the same examples again
     known_by = () if table.examples_digest is None else (table.examples_digest,)

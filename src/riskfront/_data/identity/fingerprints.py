@@ -116,14 +116,18 @@ class ExampleFingerprints:
         for found in kept:
             if n_copies(found.numbers, found.columns):
                 return found
-        for found in (one._rounded(digits) for one in kept for digits in _FEW_DIGITS):
-            if found is not None and n_copies(found.numbers):  # rounded numbers are no longer rich, however they look
-                return found
+        for rounded in (one._rounded(digits) for one in kept for digits in _FEW_DIGITS):
+            if rounded is not None and n_copies(
+                rounded.numbers
+            ):  # rounded numbers are no longer rich, however they look
+                return rounded
         return self
 
     def _rounded(self, digits: int) -> ExampleFingerprints | None:
         """Some of the columns, with decimals rounded to so many digits; None without decimals."""
-        at = np.unique(np.linspace(0, len(self.columns) - 1, _SOME_COLUMNS).astype(np.int64)) if self.columns else []
+        if not self.columns:
+            return None
+        at = np.unique(np.linspace(0, len(self.columns) - 1, _SOME_COLUMNS).astype(np.int64))
         some = [np.asarray(self.columns[i]) for i in at]
         if not any(column.dtype.kind == "f" for column in some):
             return None

@@ -54,6 +54,9 @@ _EXAMPLE_KINDS = (
 )
 
 
+_PAIRS = 50  # rows beyond the first of their example from which on it is no accident that a column tells them apart
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """What the columns of a long table mean. Empty: to be detected."""
@@ -120,6 +123,8 @@ def _that_tell_rows_apart(sample: pd.DataFrame, examples: IntArray, columns: Seq
 def _ask_which_is_the_setting(codes: Mapping[str, IntArray], kept: Sequence[str], examples: IntArray) -> None:
     """Refuse to guess where a column of few values, such as a rank of the settings on each example, tells rows apart as well as
     one that was taken for a setting: a rank may follow from the outcomes."""
+    if len(examples) - len(np.unique(examples)) < _PAIRS:
+        return
     most = 2 * len(np.unique(_joint([codes[name] for name in kept], len(examples))))
     for name in (name for name, values in codes.items() if name not in kept and int(values.max(initial=0)) < most):
         for instead in kept:

@@ -207,6 +207,9 @@ def _parquet(
         raise InvalidInputError(
             f"the files of '{name}' must be parts of one table; their columns differ ({error})."
         ) from None
+    for at, column in enumerate(schema):
+        if pa.types.is_decimal(column.type):  # 0.1 in SQL
+            schema = schema.set(at, pa.field(column.name, pa.float64()))
     for key in {key for partition in values for key in partition}:
         kind = _kind_of_partition([partition[key] for partition in values if key in partition])
         schema = schema.set(schema.get_field_index(key), pa.field(key, kind))
@@ -375,7 +378,7 @@ def _state_of_remote(known: Mapping[str, Any], name: str, opened: Callable[[str]
     """What changes when a file behind a URL is written again: what its storage says of it (size, time, ETag), and its footer,
     which holds sizes and ranges of all columns, for storages that say little."""
     plain = {key: value for key, value in known.items() if isinstance(value, str | bytes | int | float | datetime)}
-    told = sorted(f"{key} = {value}" for key, value in plain.items() if "access" not in key.lower())
+    told = sorted(f"{key} = {value!r}" for key, value in plain.items() if "access" not in key.lower())
     with said(name), opened(name) as file:
         end = file.size() - 8
         file.seek(end)
@@ -449,6 +452,8 @@ def _without_views(table: pa.Table) -> pa.Table:
         kind, column = known.type, table.column(at)
         if pa.types.is_string_view(kind):
             column = column.cast(pa.large_string())
+        elif pa.types.is_decimal(kind):  # 0.1 in SQL
+            column = column.cast(pa.float64())
         elif pa.types.is_run_end_encoded(kind):
             column = pa.chunked_array([pc.run_end_decode(chunk) for chunk in column.chunks], kind.value_type)
         elif pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
