@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from riskfront._calibration.certificates import known_examples
 from riskfront._data.identity import fingerprints
 from riskfront._running.tuning import recorded_uses as looks
 from riskfront.estimators import _risk_controlled as calibrated
@@ -39,6 +40,12 @@ def examples_known_by_losses_alone() -> None:
 def _without_digest(table: Any) -> Any:
     table.examples_digest = None
     return table
+
+
+def tables_known_by_losses_alone() -> None:
+    """What `evaluate` knows of its examples is forgotten when its table is calibrated."""
+    real = known_examples.data_digests
+    everywhere(real, lambda table, *given: real(_without_digest(table), *given))
 
 
 def other_types_are_other_examples() -> None:
@@ -208,6 +215,9 @@ MUTANTS = [
         "classifier: examples known by losses alone",
         "classifier: models until one passes",
         examples_known_by_losses_alone,
+    ),
+    Mutant(
+        "evaluate: examples known by losses alone", "evaluate: models until one passes", tables_known_by_losses_alone
     ),
     Mutant(
         "classifier: begins where labels look best",
