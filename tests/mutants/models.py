@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from riskfront._calibration.certificates import known_examples
 from riskfront._data.identity import fingerprints
-from riskfront._running.evaluation import evaluate, example_parts
 from riskfront._running.tuning import recorded_uses as looks
 from riskfront.estimators import _risk_controlled as calibrated
 from riskfront.estimators._calibration_examples import Examples
@@ -42,14 +42,10 @@ def _without_digest(table: Any) -> Any:
     return table
 
 
-def evaluated_examples_are_forgotten() -> None:
-    """A table that evaluate made does not say which examples it is about."""
-
-    def broken(*given: Any) -> Any:
-        examples, groups, kept = example_parts.examples_that_count(*given)
-        return examples, groups, replace(kept, in_any_order=None)
-
-    evaluate.examples_that_count = broken
+def tables_known_by_losses_alone() -> None:
+    """What `evaluate` knows of its examples is forgotten when its table is calibrated."""
+    real = known_examples.data_digests
+    everywhere(real, lambda table, *given: real(_without_digest(table), *given))
 
 
 def other_types_are_other_examples() -> None:
@@ -221,9 +217,7 @@ MUTANTS = [
         examples_known_by_losses_alone,
     ),
     Mutant(
-        "evaluate: forgets which examples it evaluated",
-        "evaluate: models until one passes",
-        evaluated_examples_are_forgotten,
+        "evaluate: examples known by losses alone", "evaluate: models until one passes", tables_known_by_losses_alone
     ),
     Mutant(
         "classifier: begins where labels look best",

@@ -1,12 +1,13 @@
 """A small space whose settings are quickly evaluated is evaluated whole; a budget that was given is kept."""
 
-import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import riskfront as rf
+from riskfront._running.tuning import search_loop
 
 PROBLEM = rf.Problem(["error <= 0.3"], minimize=["cost"])
 EXAMPLES = np.random.default_rng(0).random(400)
@@ -20,8 +21,17 @@ def losses(config: dict[str, Any], examples: Any) -> dict[str, Any]:
     }
 
 
+CLOCK = [0.0]
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time passes in slow settings only, whatever else the machine does."""
+    monkeypatch.setattr(search_loop, "time", SimpleNamespace(monotonic=lambda: CLOCK[0]))
+
+
 def slow(config: dict[str, Any], examples: Any) -> dict[str, Any]:
-    time.sleep(0.03)
+    CLOCK[0] += 0.03
     return losses(config, examples)
 
 
