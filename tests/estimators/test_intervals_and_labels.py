@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import clone
-from sklearn.datasets import make_multilabel_classification
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import IsolationForest, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -20,6 +19,7 @@ from sklearn.svm import LinearSVC
 import riskfront as rf
 from riskfront.errors import InvalidInputError, NotCertifiedWarning
 from riskfront.testing._findings import too_many
+from tests.support.tables import rows_with_labels
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def line() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def labels() -> tuple[OneVsRestClassifier, np.ndarray, np.ndarray]:
-    X, y = make_multilabel_classification(2500, n_classes=5, random_state=0)
+    X, y = rows_with_labels(2500, 5)
     return OneVsRestClassifier(LogisticRegression(max_iter=1000)).fit(X[:600], y[:600]), X[600:], y[600:]
 
 
@@ -186,6 +186,7 @@ def test_intervals_are_chosen_after_looking(limits, alphas) -> None:
     assert rf.verify(safe.certificate_, safe.loss_table(X, y, groups)) == []
 
 
+@pytest.mark.monte_carlo
 def test_a_frontier_of_intervals_is_rarely_false() -> None:
     """Candidates come from the tested examples; someone looks at all values and takes a false one if there is."""
     false, runs, values = 0, 120, [0.5, 0.7, 0.8, 0.9]
@@ -202,7 +203,7 @@ def test_a_frontier_of_intervals_is_rarely_false() -> None:
 @pytest.mark.parametrize("per_label", [False, True])
 @pytest.mark.parametrize("alphas", [{"recall": [0.6, 0.7, 0.8]}, {"recall": [0.6, 0.7], "precision": [0.3, 0.4]}])
 def test_labels_are_chosen_after_looking(per_label, alphas) -> None:
-    X, y = make_multilabel_classification(1700, n_classes=4, random_state=1)
+    X, y = rows_with_labels(1700, 4, seed=1)
     model = OneVsRestClassifier(LogisticRegression()).fit(X[:500], y[:500])
     limits = [f"{name} >= {values[0]}" for name, values in alphas.items()]
     safe = rf.RiskControlledMultiLabel(model, limits=limits, per_label=per_label)

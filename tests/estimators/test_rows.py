@@ -12,7 +12,7 @@ import sklearn
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import make_classification, make_multilabel_classification
+from sklearn.datasets import make_classification
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -27,6 +27,7 @@ import riskfront as rf
 from riskfront.errors import DependentRowsWarning, InvalidInputError
 from riskfront.estimators._costs import Prices
 from riskfront.estimators._training_rows import resemblance
+from tests.support.tables import rows_with_labels
 
 COSTS = {"false_positive": 5, "missed_positive": "amount"}
 
@@ -250,7 +251,7 @@ def test_set_output_inside_the_model_works(data) -> None:
 
 @pytest.mark.slow
 def test_a_threshold_for_each_label_serves_rare_labels() -> None:
-    X, y = make_multilabel_classification(2200, n_classes=4, random_state=0)
+    X, y = rows_with_labels(2200, 4)
     y[:, 3] &= np.random.default_rng(0).random(2200) < 0.3
     model = OneVsRestClassifier(LogisticRegression(max_iter=500)).fit(X[:600], y[:600])
     given = {}
