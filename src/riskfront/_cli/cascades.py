@@ -83,14 +83,24 @@ class CascadeOptions:
     )
 
     prices: Prices = ""
+    tool: Annotated[str, typer.Option(help="Who wrote a folder of logs, where that is not clear; as for import.")] = ""
     score: Annotated[str, typer.Option(help="Of logs with several metrics, the one that is the score.")] = ""
+    filter: Annotated[str, typer.Option("--filter", help="The answer filter of lm-eval, where there are several.")] = ""
+    worst: Annotated[float | None, typer.Option(help="What a failed call scores, as for import.")] = None
     skip_broken: SkipBroken = False
     latest: Latest = False
     repeats: RepeatsOption = "refuse"
 
     def runs(self, path: str) -> Any:
         found = rf.read_runs(
-            path, score=self.score or None, where=self.where, skip_broken=self.skip_broken, latest=self.latest
+            path,
+            self.tool or None,
+            score=self.score or None,
+            filter=self.filter or None,
+            where=self.where,
+            worst=self.worst,
+            skip_broken=self.skip_broken,
+            latest=self.latest,
         )
         return found.priced(read_prices(self.prices)) if self.prices else found
 
