@@ -123,7 +123,8 @@ def test_another_question_to_the_same_logs_is_counted(folder, tmp_path, monkeypa
     certificate = tmp_path / "policy" / "certificate.json"
     assert riskfront("verify", certificate, folder / "bare.parquet").returncode == 0
     assert len(rf.Policy.load(tmp_path / "policy" / "policy.json").certificate.earlier_looks) == 2
-    said, status = asked(limit=["--limit", "score >= 0.999", "--minimize", "cost"])
+    with pytest.warns(UserWarning, match=r"policy.json' was removed"):
+        said, status = asked(limit=["--limit", "score >= 0.999", "--minimize", "cost"])
     assert (status, "Nothing could be certified" in said) == (1, True)
     assert not (tmp_path / "policy" / "policy.json").exists()  # that of the certificate that was replaced
     simulated_runs(n=2500, seed=7).save(tmp_path / "new.parquet")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -234,8 +235,9 @@ def _write(made: rf.Cascade, certificate: rf.Certificate, folder: Path) -> list[
     if certificate and certificate.guaranteed:
         written.append(policy)
         made.policy(certificate).save(policy)
-    else:
-        policy.unlink(missing_ok=True)  # that of an earlier certificate, which this one replaces
+    elif policy.exists():  # it would seem to be that of the certificate beside it
+        policy.unlink()
+        warnings.warn(f"'{policy}' was removed: it was of the certificate that stood there before.", stacklevel=2)
     return written
 
 
