@@ -262,6 +262,17 @@ def test_equal_prices_have_no_gain_a_dollar():
     assert isinstance(rf.Cascade(same, confidence="logprob").confidence, rf.LearntConfidence)
 
 
+@pytest.mark.parametrize("name", ["choice_logprob", "answer_agreement"])
+def test_what_no_response_holds_is_learnt_from_only_if_it_is_named(name):
+    """By default a cascade can be served: what it decides by is computed from requests and responses."""
+    runs = tasks()
+    runs = replace(runs, values={**runs.values, name: runs.values["logprob"]})
+    usual = rf.Cascade(runs)
+    assert name not in usual.confidence.features
+    assert "no response of a model holds it" in usual.confidence.left_out[name]
+    assert name in rf.Cascade(runs, confidence=rf.LearntGain(["topic", name])).confidence.features
+
+
 def test_a_policy_says_what_it_needs(tmp_path):
     made = rf.Router(tasks())
     certificate = rf.calibrate(made.table(), rf.Problem("score drop <= 0.1", minimize="cost", reference="large"))

@@ -1,6 +1,7 @@
 """cascade on the command line: from runs to a policy in a folder."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tests.support.runs import simulated_runs
 
 pytestmark = pytest.mark.slow
 
+WRITTEN = Path(__file__).parents[1] / "data" / "logs" / "written_by_tools"
 LIMIT = ["--limit", "score drop <= 0.08", "--reference", "m2", "--minimize", "cost"]
 
 
@@ -131,7 +133,8 @@ def test_another_question_to_the_same_logs_is_counted(folder, tmp_path, monkeypa
     certificate = tmp_path / "policy" / "certificate.json"
     assert riskfront("verify", certificate, folder / "bare.parquet").returncode == 0
     assert len(rf.Policy.load(tmp_path / "policy" / "policy.json").certificate.earlier_looks) == 2
-    said, status = asked(limit=["--limit", "score >= 0.999", "--minimize", "cost"])
+    with pytest.warns(UserWarning, match=r"policy.json' was removed"):
+        said, status = asked(limit=["--limit", "score >= 0.999", "--minimize", "cost"])
     assert (status, "Nothing could be certified" in said) == (1, True)
     assert not (tmp_path / "policy" / "policy.json").exists()  # that of the certificate that was replaced
     simulated_runs(n=2500, seed=7).save(tmp_path / "new.parquet")
@@ -195,6 +198,24 @@ def test_prices_and_the_bounds_that_they_imply(tmp_path):
     done = riskfront("cascade", tmp_path / "runs.parquet", *options, "--prices", by_tokens)
     assert done.returncode == 2
     assert "needs logged tokens" in done.stderr
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("log", "options"),
+    [
+        ("litellm_183", ["--tool", "litellm", "--score", "quality"]),
+        ("lm_eval_044", ["--filter", "strict", "--score", "tiny_arith=lengthy, tiny_choice=acc", "--models", "dummy"]),
+    ],
+)
+def test_logs_that_need_to_be_told_what_they_are(log, options):
+    """What a message asks for, the command takes: a tool, a filter."""
+    limit = ["--limit", "score >= 0.01", "--minimize", "tokens"]
+    done = riskfront("cascade", WRITTEN / log, *limit, *options)
+    without = riskfront("cascade", WRITTEN / log, *limit, *options[2:])
+    assert "Name it: lm-eval" in without.stderr or "Name one (--filter)" in without.stderr
+    assert "Name it: lm-eval" not in done.stderr
+    assert "(--filter)" not in done.stderr
 
 
 @pytest.mark.parametrize("tool", ["inspect", "promptfoo", "lm-eval"])

@@ -33,6 +33,8 @@ SAID_BY_ANSWERS = (
     "answer_agreement",
     "answer_chars",
 )
+#: what importers compute of logs alone; learnt from only if somebody names it
+NAMED_ONLY = ("choice_logprob", "answer_agreement")
 _GOLD = re.compile(
     r"(^|[^a-z])(gold|target|targets|label|labels|answer|answers|answer_?key|correct|expected|ideal|solution|reference|"
     r"response|output|outputs|completion|score|oracle.*)([^a-z]|$)"
@@ -60,6 +62,8 @@ def choose_columns(runs: Runs, *, answers: bool, score: str) -> tuple[list[str],
         elif name in SAID_BY_ANSWERS:
             if not answers:
                 left_out[name] = "only known with an answer"
+            elif name in NAMED_ONLY:
+                left_out[name] = "no response of a model holds it; name it where you can supply it with every answer"
             elif bool((np.isnan(values).mean(axis=1) < 0.5).all()):
                 after.append(name)
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -83,14 +84,24 @@ class CascadeOptions:
     )
 
     prices: Prices = ""
+    tool: Annotated[str, typer.Option(help="Who wrote a folder of logs, where that is not clear; as for import.")] = ""
     score: Annotated[str, typer.Option(help="Of logs with several metrics, the one that is the score.")] = ""
+    filter: Annotated[str, typer.Option("--filter", help="The answer filter of lm-eval, where there are several.")] = ""
+    worst: Annotated[float | None, typer.Option(help="What a failed call scores, as for import.")] = None
     skip_broken: SkipBroken = False
     latest: Latest = False
     repeats: RepeatsOption = "refuse"
 
     def runs(self, path: str) -> Any:
         found = rf.read_runs(
-            path, score=self.score or None, where=self.where, skip_broken=self.skip_broken, latest=self.latest
+            path,
+            self.tool or None,
+            score=self.score or None,
+            filter=self.filter or None,
+            where=self.where,
+            worst=self.worst,
+            skip_broken=self.skip_broken,
+            latest=self.latest,
         )
         return found.priced(read_prices(self.prices)) if self.prices else found
 
@@ -224,8 +235,9 @@ def _write(made: rf.Cascade, certificate: rf.Certificate, folder: Path) -> list[
     if certificate and certificate.guaranteed:
         written.append(policy)
         made.policy(certificate).save(policy)
-    else:
-        policy.unlink(missing_ok=True)  # that of an earlier certificate, which this one replaces
+    elif policy.exists():  # it would seem to be that of the certificate beside it
+        policy.unlink()
+        warnings.warn(f"'{policy}' was removed: it was of the certificate that stood there before.", stacklevel=2)
     return written
 
 
