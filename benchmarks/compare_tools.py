@@ -73,9 +73,8 @@ def mapie_precision_split(model: Any, X: Any, y: Any) -> Setting | None:
 
 
 def our_precision(model: Any, X: Any, y: Any, **more: Any) -> Setting | None:
-    settings = {"thresholds": GRID, "abstain_thresholds": [0]}
     safe = rf.RiskControlledClassifier(  # drawn independently from a finite population
-        model, repeats="independent", limits="precision >= 0.9", minimize=(), maximize="recall", **settings, **more
+        model, repeats="independent", limits="precision >= 0.9", thresholds=GRID, **more
     ).fit(X, y)
     return (safe.config_["threshold"],) if safe.config_ else None
 
@@ -90,9 +89,8 @@ def mapie_recall(model: Any, X: Any, y: Any, by: str = "bonferroni_holm") -> Set
 
 
 def our_recall(model: Any, X: Any, y: Any, **more: Any) -> Setting | None:
-    settings = {"thresholds": GRID, "abstain_thresholds": [0]}
     safe = rf.RiskControlledClassifier(  # drawn independently from a finite population
-        model, repeats="independent", limits="recall >= 0.8", minimize=(), maximize="precision", **settings, **more
+        model, repeats="independent", limits="recall >= 0.8", thresholds=GRID, **more
     ).fit(X, y)
     return (safe.config_["threshold"],) if safe.config_ else None
 

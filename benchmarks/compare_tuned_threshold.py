@@ -78,7 +78,7 @@ TASKS: Mapping[str, tuple[Any, Callable[..., float], Mapping[str, ask.Tool]]] = 
                 ask.paper_threshold, limit="hit >= 0.9 given said", objective=rf.Objective("hit", given="positive")
             ),
             "riskfront": ask.our_precision,
-            "riskfront, order declared": partial(ask.our_precision, method=ask.FROM_HIGH),
+            "riskfront, planned": partial(ask.our_precision, method="pareto-testing"),
         },
     ),
     "recall": (
@@ -89,7 +89,7 @@ TASKS: Mapping[str, tuple[Any, Callable[..., float], Mapping[str, ask.Tool]]] = 
                 ask.paper_threshold, limit="hit >= 0.8 given positive", objective=rf.Objective("hit", given="said")
             ),
             "riskfront": ask.our_recall,
-            "riskfront, order declared": partial(ask.our_recall, method=ask.FROM_LOW),
+            "riskfront, planned": partial(ask.our_recall, method="pareto-testing"),
         },
     ),
 }

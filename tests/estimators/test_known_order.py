@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 import riskfront as rf
 from riskfront._problems.problem import Problem
 from riskfront.estimators import _decision_thresholds as rule
-from riskfront.estimators._known_order import KnownOrder, known_order, start_count, start_row
+from riskfront.estimators._known_order import KnownOrder, known_order, second_start_count, start_count, start_row
 from riskfront.estimators._metrics import spelled_out
 from riskfront.estimators._offered import occurring
 
@@ -129,6 +129,32 @@ def test_precision_begins_where_a_count_says_so(data) -> None:
     with pytest.warns(rf.errors.NotCertifiedWarning):
         other.fit(X[:1000], 1 - y[:1000])
     assert other._tried.grid == safe._tried.grid
+
+
+@pytest.mark.parametrize(("alpha", "n", "expected"), [(0.1, 1500, 244), (0.05, 1000, 333), (0.02, 1000, None)])
+def test_second_start_count(alpha: float, n: int, expected: int | None) -> None:
+    assert second_start_count(alpha, 0.1, n) == expected
+
+
+def test_a_few_errors_at_the_highest_confidences_do_not_end_the_test() -> None:
+    """Three in a hundred labels are wrong at any confidence, and ten may be: of 30 draws none may end with nothing."""
+    rng, answered = np.random.default_rng(0), []
+    for _ in range(30):
+        score = 0.5 + 0.5 * rng.random(1500)
+        safe = rf.RiskControlledClassifier(_Says(), limits="accuracy >= 90 %")
+        safe.fit(np.column_stack([score, rng.random(1500)]), (rng.random(1500) < 0.97).astype(int))
+        answered.append(bool(safe.certificate_) and safe.config_["abstain"] == 0)
+    assert all(answered)
+    assert "with 2/3 of delta" in " ".join(safe.certificate_.notes)
+
+
+class _Says:
+    """A model that says the first feature."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return np.stack([1 - X[:, 0], X[:, 0]], axis=1)
 
 
 def test_abstention_only_where_it_is_asked_for(data) -> None:

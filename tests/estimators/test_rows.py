@@ -166,10 +166,11 @@ def test_isotonic_calibration_on_the_same_rows_is_recognised() -> None:
     safe.fit(X[1000:], y[1000:])
 
 
-def test_a_regressor_shows_its_training_rows_too() -> None:
+@pytest.mark.parametrize("features", [1, 3])
+def test_a_regressor_shows_its_training_rows_too(features: int) -> None:
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 3))
-    y = X @ [1, 2, 3] + rng.normal(size=400)
+    X = rng.normal(size=(400, features))
+    y = X.sum(axis=1) + rng.normal(size=400)
     model = LinearRegression().fit(X[:200], y[:200])
     with pytest.raises(InvalidInputError, match="the equations that LinearRegression solves"):
         rf.RiskControlledIntervals(model).fit(X[:200], y[:200])

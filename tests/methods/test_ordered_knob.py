@@ -47,6 +47,28 @@ def test_it_is_a_fixed_sequence_of_exact_tests() -> None:
     assert len(rf.calibrate(table, PROBLEM, method=HIGH).certified) == passes.sum()
 
 
+def test_a_second_start_shares_delta_with_the_first() -> None:
+    table = table_of(np.linspace(0, 1, 21).tolist())
+    early = np.linspace(0, 1, 21) > 0.88
+    table = rf.LossTable(table.configs, {"error": table.losses("error") | early[:, None], "size": table.losses("size")})
+    assert not rf.calibrate(table, PROBLEM, method=HIGH)
+    method = replace(HIGH, second_start=0.86)
+    found = rf.calibrate(table, PROBLEM, method=method)
+    assert found.tested["threshold"].round(2).tolist()[:3] == [
+        1.0,
+        0.85,
+        0.8,
+    ]  # what lies behind a failure is not tested
+    assert found.tested["tested_at"].round(4).tolist()[:2] == [0.0333, 0.0667]
+    assert round(found.certified["threshold"].max(), 2) == 0.85
+    assert rf.verify(found, table) == []
+    # nothing is safer than the second start: its level is the same
+    alone = rf.calibrate(table, PROBLEM, method=replace(method, second_start=1))
+    assert alone.tested["tested_at"].round(4).tolist() == [0.0667]
+    with pytest.raises(InvalidInputError, match=r"second_start must leave values of the knob to test; got -1"):
+        rf.calibrate(table, PROBLEM, method=replace(method, second_start=-1))
+
+
 def test_the_direction_must_be_declared() -> None:
     for method in ("ordered-knob", rf.OrderedKnob()):
         with pytest.raises(InvalidInputError, match=r"told which end of the knob is safest.*cannot be learned"):
@@ -80,7 +102,7 @@ def test_saved_loaded_verified_and_made_again(tmp_path) -> None:
     found = rf.calibrate(table, PROBLEM, method=HIGH, seed=3)
     found.save(tmp_path / "certificate.json")
     loaded = rf.Certificate.load(tmp_path / "certificate.json")
-    assert loaded.parameters == {"safest": {"threshold": "high"}, "start": None}
+    assert loaded.parameters == {"safest": {"threshold": "high"}, "start": None, "second_start": None}
     assert rf.verify(loaded, table) == []
     assert rf.verify(replace(loaded, parameters={"safest": {"threshold": "low"}}), table)
 

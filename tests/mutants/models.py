@@ -80,6 +80,20 @@ def begins_where_labels_look_best() -> None:
     method(calibrated.CalibratedModel, "_certify", make)
 
 
+def both_starts_at_full_level() -> None:
+    """A sequence that begins once more begins with all of delta."""
+    from riskfront.statistics._procedures import FixedSequence, TwoSequences
+
+    def make(real: Any) -> Any:
+        def levels(self: Any, p_values: Any, delta: float) -> Any:
+            parts = p_values[: self.second], p_values[self.second :]
+            return np.concatenate([FixedSequence().levels(part, delta) for part in parts])
+
+        return levels
+
+    method(TwoSequences, "levels", make)
+
+
 def widenings_of_training_rows() -> None:
     """Widenings are calibrated on errors that are a tenth smaller, as those of training rows are."""
     from riskfront.estimators._intervals import RiskControlledIntervals
@@ -223,6 +237,11 @@ MUTANTS = [
         "classifier: begins where labels look best",
         "classifier: one threshold in its known order",
         begins_where_labels_look_best,
+    ),
+    Mutant(
+        "classifier: both starts at the full level",
+        "classifier: one threshold from two starts",
+        both_starts_at_full_level,
     ),
     Mutant(
         "intervals: widenings of training rows", "intervals: values even between 0 and 1", widenings_of_training_rows

@@ -46,6 +46,8 @@ def test_limits_need_a_loss() -> None:
 def test_parse() -> None:
     assert rf.Limit.parse("error <= 0.05") == rf.Limit("error", at_most=0.05)
     assert rf.Limit.parse("error<=5%") == rf.Limit("error", at_most=0.05)
+    assert rf.Limit.parse("error <= 5 percent per label") == rf.Limit("error", at_most=0.05, per="label")
+    assert rf.Limit.parse("error at most 5 per cent") == rf.Limit("error", at_most=0.05)
     assert rf.Limit.parse("recall >= 0.9", p_value="betting") == rf.Limit("recall", at_least=0.9, p_value="betting")
     assert rf.Limit.parse("error ≤ 0.15 per label") == rf.Limit("error", at_most=0.15, per="label")
     assert rf.Limit.parse("error <= 0.02 given answered") == rf.Limit("error", at_most=0.02, given="answered")

@@ -5,7 +5,8 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from riskfront.statistics import _graphs as graphs
-from riskfront.statistics._procedures import Bonferroni, FixedSequence, Graphical, Holm, Uncorrected
+from riskfront.statistics._procedures import Bonferroni, FixedSequence, Graphical, Holm, TwoSequences, Uncorrected
+from riskfront.testing import check_procedure
 from tests.support import reference as ref
 from tests.support.graphs import chain
 
@@ -38,7 +39,16 @@ def test_nan_is_never_rejected() -> None:
 
 
 @pytest.mark.parametrize(
-    "procedure", [FixedSequence(), Bonferroni(), Holm(), Uncorrected(), Graphical(graphs.hamming((4, 5)))], ids=repr
+    "procedure",
+    [
+        FixedSequence(),
+        TwoSequences(7, 2 / 3),
+        Bonferroni(),
+        Holm(),
+        Uncorrected(),
+        Graphical(graphs.hamming((4, 5))),
+    ],
+    ids=repr,
 )
 def test_levels_say_why(procedure: object) -> None:
     """A hypothesis is rejected exactly if its p-value is at most its level; nan means it was never reached."""
@@ -47,6 +57,18 @@ def test_levels_say_why(procedure: object) -> None:
         levels, rejected = procedure.levels(p, 0.1), procedure.reject(p, 0.1)
         np.testing.assert_array_equal(rejected, p <= levels)
         assert levels.shape == p.shape
+
+
+def test_two_sequences_are_two_fixed_sequences() -> None:
+    p = np.array([0.01, 0.02, 0.04, 0.0, 0.06, 0.07, 0.0])
+    assert TwoSequences(4, 2 / 3).reject(p, 0.1).tolist() == [True, True, False, False, True, False, False]
+    np.testing.assert_allclose(TwoSequences(4, 2 / 3).levels(p, 0.1)[[0, 2, 4, 5]], [0.1 / 3] * 2 + [0.2 / 3] * 2)
+    assert np.isnan(TwoSequences(4, 2 / 3).levels(p, 0.1)[[3, 6]]).all()
+
+
+@pytest.mark.monte_carlo
+def test_two_sequences_keep_the_contract() -> None:
+    assert len(check_procedure(TwoSequences(5, 2 / 3), hypotheses=12)) > 0
 
 
 def test_empty_families() -> None:

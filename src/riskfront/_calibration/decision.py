@@ -11,7 +11,7 @@ from riskfront._support.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.methods import Plan
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.statistics import _fronts as fronts
-from riskfront.statistics._procedures import target_levels
+from riskfront.statistics._procedures import TwoSequences, target_levels
 
 _FIRST_CHUNK = 32
 #: what certified a setting: the plan, or the test of all settings under it
@@ -69,6 +69,11 @@ def decide(plan: Plan, evidence: Evidence, everything: Evidence | None = None) -
         p_values = evidence.p_values(rows, aimed if evidence.bets else None)
     combined = p_values.max(axis=1)
     levels = plan.procedure.levels(combined, delta)
+    if isinstance(plan.procedure, TwoSequences):  # what lies behind a failure is not tested
+        reached = ~np.isnan(levels)
+        rows, p_values, combined, levels, aimed = (
+            values[reached] for values in (rows, p_values, combined, levels, aimed)
+        )
     certified = combined <= levels  # what a level means; never true where it is nan
     seen = _Seen(evidence, None, rows, np.zeros(len(rows), dtype=bool))
     return Decision(rows, p_values, levels, certified, _choose(seen, combined, certified), target_levels=aimed)

@@ -16,7 +16,7 @@ from riskfront.statistics import _p_values as p_values
 _LIMIT = re.compile(
     r"^\s*(?:q(?P<quantile>0?\.\d+)\s*\(\s*(?P<inner>.+?)\s*\)|(?P<loss>.+?))"
     r"\s*(?P<sign><=|>=|≤|≥|<|>|(?<=\s)at (?:most|least)(?=\s))\s*(?P<value>[^\s%]+)"
-    r"(?:\s*(?P<percent>%))?"
+    r"(?:\s*(?P<percent>%|per ?cent\b))?"
     r"(?:\s+per\s+(?P<per>.+?))?(?:\s+given\s+(?P<given>.+?))?(?:\s+proxy\s+(?P<proxy>.+?))?\s*$"
 )
 

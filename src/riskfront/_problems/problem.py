@@ -96,7 +96,7 @@ class Problem:
         if len(set(sides)) < len(sides):
             raise InvalidInputError(f"limits must speak of different things; got {', '.join(map(str, parsed))}.")
         _check_sides(parsed)
-        if delta >= 0.5:
+        if delta > 0.5:
             warnings.warn(
                 f"delta is the probability with which a limit may be broken; got {delta:g}. For {100 * delta:g} % confidence "
                 f"give delta={1 - delta:.10g}.",

@@ -150,9 +150,10 @@ def _tradeoff(data: certificate_charts.TradeOff) -> dict[str, Any]:
 
 def _path(certificate: Certificate, data: certificate_charts.TestingPath) -> dict[str, Any]:
     passed = int(certificate.path["certified"].sum())
-    end = f"It stopped at step {data.stopped}." if data.stopped else "It did not stop early."
+    whole = " It did not stop early." if passed == data.n_steps else ""
+    end = f" It stopped at step {data.stopped}." if data.stopped else whole
     shown = f"{len(data.step):,} of {data.n_steps:,}" if data.thinned else f"{data.n_steps:,}"
-    text = f"p-values of {shown} tests on a log scale, with delta = {sentences.number(data.delta)}; {passed:,} passed. {end}"
+    text = f"p-values of {shown} tests on a log scale, with delta = {sentences.number(data.delta)}; {passed:,} passed.{end}"
     return {
         "spec": page_charts.testing_path(data, text),
         "tips": page_values.path_tips(data),

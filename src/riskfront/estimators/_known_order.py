@@ -22,6 +22,8 @@ from scipy import stats
 from riskfront._problems.limits import Limit
 from riskfront._problems.problem import Problem
 from riskfront._support.arrays import IntArray
+from riskfront.methods._ordered_knob import SECOND_SHARE
+from riskfront.statistics._sample_size import examples_for
 
 Knob = Literal["threshold", "abstain"]
 
@@ -57,6 +59,7 @@ _SELECTS_FEWEST: dict[Knob, dict[str, str]] = {
 }
 _LOSSES_ALLOWED = (4, 3, 2, 1, 0)
 _LEAST_SHARE, _MOST_SHARE = 0.01, 0.05
+_WORTH_IT = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,17 @@ def start_count(alpha: float, delta: float, n: int) -> int:
     return _fewest(0, alpha, delta)
 
 
+def second_start_count(alpha: float, delta: float, n: int) -> int | None:
+    """How many examples the threshold should select at which testing begins once more; None where that is not worth its share.
+
+    So many that a risk of half the limit passes nine times in ten, or a third of all. Few examples can fail by bad luck where
+    a part of the labels is wrong at any score, and a model that is right nearly everywhere would be stopped at once.
+    """
+    enough = examples_for(alpha / 2, alpha, level=SECOND_SHARE * delta, wanted=0.9)
+    most = n // 3 if enough is None else min(enough, n // 3)
+    return most if most >= _WORTH_IT * start_count(alpha, delta, n) else None
+
+
 def _fewest(losses: int, alpha: float, delta: float) -> int:
     """The smallest number of examples of which ``losses`` may be lost: P(Bin(count, alpha) <= losses) <= delta."""
     low, high = losses, max(2 * losses, 1)
@@ -145,6 +159,9 @@ def start_row(counts: Sequence[int] | IntArray, most: int) -> int:
        that u is small makes a rejection less likely, never more. Without that knowledge it has probability at most delta.
 
     Both cases together: the probability of an error is at most delta times the sum of the probabilities of the starts, delta.
+    A second sequence from a later start has a share of delta of its own, and the first one ends before it: each errs with
+    probability at most its share.
+
     To begin at the first row that selects at least a number would not be covered by this: knowing that the row
     before selects few can make a rejection more likely.
     """

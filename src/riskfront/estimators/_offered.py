@@ -14,7 +14,14 @@ from riskfront._problems.problem import Problem
 from riskfront._support.arrays import Array, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.estimators import _decision_thresholds as rule
-from riskfront.estimators._known_order import Knob, KnownOrder, known_order, start_count, start_row
+from riskfront.estimators._known_order import (
+    Knob,
+    KnownOrder,
+    known_order,
+    second_start_count,
+    start_count,
+    start_row,
+)
 from riskfront.methods import Method, OrderedKnob, ParetoTesting
 from riskfront.methods._plan import planning_share
 
@@ -174,11 +181,22 @@ def _from_the_start(
         counts, values, last = counts[::-1], values[::-1], last[::-1]
     start = start_row(counts, most)
     # those before the last that the first tested one stands for come before the start: start_row says nothing of them
-    kept = sorted([last[start], *values[start + 1 :]])
+    tested = [last[start], *values[start + 1 :]]
     said = (
         f"All examples tested, from the {end} {order.knob} on that selects {counts[start]:,} of them: a count that looks at no "
         f"label, and at most {most:,} by a rule fixed beforehand."
     )
+    # only among all answers: how many are called positive at most, a rule on their number cannot know beforehand
+    again = order.condition == "answered" and 0 < alpha < 1
+    later = second_start_count(alpha, problem.delta, len(probabilities)) if again else None
+    if later is not None:
+        second = start_row(counts, later)
+        tested[second - start] = last[second]
+        method = replace(method, second_start=last[second])
+        said += (
+            f" Testing begins once more where {counts[second]:,} are selected (at most {later:,}), with 2/3 of delta."
+        )
+    kept = sorted(tested)
     if order.knob == "threshold":
         return replace(given, thresholds=kept, method=method, notes=(said,))
     return replace(given, abstain=kept, method=method, notes=(said,))

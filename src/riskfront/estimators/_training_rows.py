@@ -141,7 +141,9 @@ def _solves_its_equations(model: Any, rows: Array, y: Array) -> bool:
     else:
         return False
     sums, spread = _equations(residual, numbers, penalty)
-    return sums.size >= 3 and bool((np.abs(sums) <= _SOLVED * spread).all())
+    # of one feature there are two equations, which other examples fulfil by chance more often than three
+    solved = _SOLVED if sums.size > 2 else _SOLVED / 10
+    return sums.size >= 2 and bool((np.abs(sums) <= solved * spread).all())
 
 
 def _says_their_shares(model: Any, X: Any, y: Array) -> bool:

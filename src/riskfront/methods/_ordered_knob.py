@@ -15,10 +15,12 @@ from riskfront._support.arrays import FloatArray
 from riskfront._support.values import is_number, known
 from riskfront.errors import InvalidInputError
 from riskfront.methods._plan import Plan
-from riskfront.statistics._procedures import FixedSequence
+from riskfront.statistics._procedures import FixedSequence, Procedure, TwoSequences
 
 #: the value of a knob in settings that do not have it
 WITHOUT = "none"
+#: of delta, for the values from the second start on
+SECOND_SHARE = 2 / 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,9 @@ class OrderedKnob:
             examples at the safest
             end, as precision does where nothing is called positive: a sequence that fails at once certifies nothing. Choose it
             beforehand, on other examples, or by the scores of examples that are not tested.
+        second_start: a less safe value of the knob, chosen beforehand too, at which testing begins once more, with two thirds
+            of delta, whatever came before; the safer values share the other third. For limits on few examples at the first
+            values, which may fail by bad luck.
 
     Examples:
         >>> OrderedKnob(safest={"threshold": "high"}).opt_fraction  # no plan is learned: every example tests
@@ -45,6 +50,7 @@ class OrderedKnob:
 
     safest: Mapping[str, str] | None = None
     start: float | None = None
+    second_start: float | None = None
 
     opt_fraction: ClassVar[float] = 0.0
     name: ClassVar[str] = "ordered-knob"
@@ -55,8 +61,10 @@ class OrderedKnob:
     guaranteed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.start is not None and not is_number(self.start):
-            raise InvalidInputError(f"start must be a value of the knob, a number; got {self.start!r}.")
+        for name in ("start", "second_start"):
+            value = getattr(self, name)
+            if value is not None and not is_number(value):
+                raise InvalidInputError(f"{name} must be a value of the knob, a number; got {value!r}.")
         if self.safest is None:
             return
         if not isinstance(self.safest, Mapping) or len(self.safest) != 1:
@@ -92,7 +100,22 @@ class OrderedKnob:
                 )
         compared_with = {limit.drop_from for limit in problem.limits} - {None}
         first = [row for row in map(opt.reference, sorted(map(str, compared_with))) if outside[row]]
-        return Plan(self, opt, np.array([*first, *order], dtype=np.int64), FixedSequence())
+        return Plan(
+            self, opt, np.array([*first, *order], dtype=np.int64), self._procedure(values[order], len(first), end)
+        )
+
+    def _procedure(self, values: FloatArray, before: int, end: str) -> Procedure:
+        """One sequence, or two after each other that share delta; ``values`` in testing order, ``before`` settings ahead."""
+        if self.second_start is None:
+            return FixedSequence()
+        later = np.flatnonzero(values <= self.second_start if end == "high" else values >= self.second_start)
+        if not later.size:
+            raise InvalidInputError(
+                f"second_start must leave values of the knob to test; got {self.second_start:g}, and they lie in "
+                f"{values.min():g} to {values.max():g}."
+            )
+        # where nothing is safer, too: a level that depends on where the values lie could depend on the examples
+        return TwoSequences(before + int(later[0]), SECOND_SHARE)
 
 
 def _numbers_along(knob: str, configs: pd.DataFrame) -> FloatArray:

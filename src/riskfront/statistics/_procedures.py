@@ -41,6 +41,23 @@ class FixedSequence:
 
 
 @dataclass(frozen=True, slots=True)
+class TwoSequences:
+    """A fixed sequence up to the hypothesis ``second``, and one from there on, which has ``share`` of delta."""
+
+    second: int
+    share: float
+
+    sequential: ClassVar[bool] = False
+
+    def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
+        parts = (p_values[: self.second], delta - self.share * delta), (p_values[self.second :], self.share * delta)
+        return np.concatenate([FixedSequence().levels(part, level) for part, level in parts])
+
+    def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
+        return p_values <= self.levels(p_values, delta)
+
+
+@dataclass(frozen=True, slots=True)
 class Bonferroni:
     """Test each of m hypotheses at delta / m."""
 
@@ -109,6 +126,8 @@ def target_levels(procedure: Procedure, count: int, delta: float) -> FloatArray:
     """
     if isinstance(procedure, Bonferroni | Holm):
         return np.full(count, delta / max(count, 1))
+    if isinstance(procedure, TwoSequences):
+        return procedure.levels(np.zeros(count), delta)
     if isinstance(procedure, Graphical):
         shares = procedure.graph.final_weights(np.zeros(count), delta)
         return delta * np.where(np.isnan(shares), 1 / max(count, 1), shares)

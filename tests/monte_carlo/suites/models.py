@@ -160,6 +160,23 @@ def known_order(trial: int, n: int = 400) -> bool:
     return found.config_ is not None and found.config_["threshold"] > 0.1 + HAIR
 
 
+def two_starts(trial: int, n: int = 600) -> bool:
+    """Accuracy among answers, tested from two starts: on confidences that say nothing, so that every threshold breaks the
+    limit by a hair; and on a few groups of equal confidence, of which the first is always right, and the next, always wrong,
+    brings the accuracy a hair below the limit where about as many are answered as the second start wants."""
+    rng, groups = np.random.default_rng([49, trial]), trial % 8 == 0
+    score = rng.random(n)
+    if groups:
+        share = 109 / n  # the second start, for 600 examples
+        confidence = np.select([score < 0.8 * share - HAIR, score < share], [0.9, 0.7], 0.55)
+        right = np.where(score < share, confidence == 0.9, rng.random(n) < 0.5)
+    else:
+        confidence, right = 0.5 + 0.45 * score, rng.random(n) < 0.8 - HAIR
+    model = rf.RiskControlledClassifier(Scores(), limits="accuracy >= 0.8", delta=DELTA, repeats="independent")
+    found = _fitted(model, np.column_stack([confidence, rng.random((n, 2))]), right.astype(int))
+    return found.config_ is not None and (not groups or found.config_["abstain"] <= 0.7)
+
+
 class Ready(ClassifierMixin, BaseEstimator):
     """The same, as scikit-learn knows models; it needs no training."""
 
@@ -497,6 +514,7 @@ SUITES = [
     ),
     Suite("classifier: seeds until one passes", one_by_one(seeds_until_one_passes), 200),
     Suite("classifier: one threshold in its known order", one_by_one(known_order), 1500),
+    Suite("classifier: one threshold from two starts", one_by_one(two_starts), 2000),
     Suite("intervals: values even between 0 and 1", one_by_one(intervals), 600),
     Suite("many labels: scores even between 0 and 1", one_by_one(many_labels), 300),
     Suite("many labels: a threshold for each", one_by_one(a_threshold_for_each_label), 60),
