@@ -27,13 +27,12 @@ from riskfront.transformers._backbones.backbone import Backbone
 from riskfront.transformers._backbones.precision import precisions_for
 from riskfront.transformers._data.texts import LabelledTexts
 from riskfront.transformers._data.tokens import Tokens
+from riskfront.transformers._folder import ALTERNATIVES, GAIN
 from riskfront.transformers._pruning.network import Setting
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 
-GAIN = "gain.json"
 CLOCKED = 128  # texts whose time is taken
 BATCH, ALONE = 32, 24  # at a time; so many of them also one by one
-ALTERNATIVES = "alternatives.json"
 TEXTS, FEW_ALONE = 500, 12  # that need a pass of their own; clocked one by one
 
 

@@ -43,7 +43,7 @@ from riskfront.transformers._folder import encoder_of, must_be_free
 from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Grid
-from riskfront.transformers._speed_up import GAIN, Gain, few_of, gain_of, some_alone, times_as_fast
+from riskfront.transformers._speed_up import Gain, few_of, gain_of, some_alone, times_as_fast
 
 MOST = 100_000  # settings on a grid: minutes, where each takes milliseconds
 
@@ -145,7 +145,6 @@ def certify_cascade(
     else:
         keep_examples(target / "small", first, plan.seed)
     keep_examples(target / "large", second, plan.seed, notes=fresh.notes)
-    (target / GAIN).unlink(missing_ok=True)
     found.save_pretrained(target)
     if certificate:
         _gain(found, trace, fresh.texts, split.test).save(target)
