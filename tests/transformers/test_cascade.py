@@ -39,7 +39,7 @@ from riskfront.transformers._data.known_texts import Learnt
 from riskfront.transformers._data.texts import labelled_texts, split_texts
 from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.network import Network, Setting
-from riskfront.transformers._speed_up import Gain
+from riskfront.transformers._speed_up import Gain, load_alternatives
 from tests.support import tiny_transformers as tiny
 from tests.support.command_line import riskfront
 from tests.transformers.conftest import Data
@@ -218,6 +218,10 @@ def test_from_two_encoders_to_a_certified_cascade(
     done = riskfront(*command, *few, *limit, "--out", tmp_path / "cli")
     assert done.returncode == 0, done.stderr
     assert "fewer operations" in done.stdout
+    assert "What else you could do" in done.stdout
+    rows = {row.name: row for row in load_alternatives(tmp_path / "out")}
+    assert {"certified", "full model", "first layer", "TF-IDF and logistic regression"} <= rows.keys()
+    assert abs(rows["full model"].accuracy - full) < 0.1
     data = ["--data", tmp_path / "data.parquet", "--out", tmp_path / "answers.csv"]
     assert riskfront("transformers", "predict", tmp_path / "cli", *data).returncode == 0
     verified = riskfront("verify", tmp_path / "cli" / "certificate.json", tmp_path / "cli")

@@ -23,6 +23,7 @@ MOST = 1e6  # times cheaper: texts that need no layer have a relative cost of 0
 ELSE = "What else you could do"
 #: knob of a setting -> what it is called, and its value that changes nothing
 DIMENSIONS: dict[str, tuple[str, Any]] = {
+    "tau_small": ("the small model", 0.0),
     "tau_layer": ("exits", 0.0),
     "tau_token": ("tokens", 0.0),
     "tau_head": ("heads", 0.0),
