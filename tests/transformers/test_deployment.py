@@ -296,6 +296,20 @@ def test_a_name_that_is_no_folder_is_said(monkeypatch: pytest.MonkeyPatch) -> No
         AdaptiveClassifier.from_pretrained("me/nothing")
 
 
+class OfManyThreads(dict[bytes, Any]):
+    """Another thread forgets these layers as soon as they are kept, for a setting of its own."""
+
+    def __setitem__(self, key: bytes, value: Any) -> None:
+        super().__setitem__(key, value)
+        self.clear()
+
+
+def test_threads_with_settings_of_their_own(certified: AdaptiveClassifier) -> None:
+    wanted = certified.predict(TEXTS[:5]).tolist()
+    network = dataclasses.replace(certified.network, _sliced=OfManyThreads())
+    assert dataclasses.replace(certified, network=network).predict(TEXTS[:5]).tolist() == wanted
+
+
 def labels_in_a_worker(classifier: AdaptiveClassifier) -> list[str]:
     return classifier.predict(TEXTS[:3]).tolist()
 
