@@ -1,5 +1,6 @@
 """A cascade of two encoders: the trace by its definitions, the runtime as the trace says, the way to a certificate."""
 
+import copy
 import hashlib
 import pickle
 from pathlib import Path
@@ -13,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from torch.utils.flop_counter import FlopCounterMode
 
 import riskfront as rf
@@ -37,7 +39,7 @@ from riskfront.transformers._data.known_texts import Learnt
 from riskfront.transformers._data.texts import labelled_texts, split_texts
 from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.network import Network, Setting
-from riskfront.transformers._speed_up import Gain
+from riskfront.transformers._speed_up import Gain, load_alternatives
 from tests.support import tiny_transformers as tiny
 from tests.support.command_line import riskfront
 from tests.transformers.conftest import Data
@@ -216,6 +218,10 @@ def test_from_two_encoders_to_a_certified_cascade(
     done = riskfront(*command, *few, *limit, "--out", tmp_path / "cli")
     assert done.returncode == 0, done.stderr
     assert "fewer operations" in done.stdout
+    assert "What else you could do" in done.stdout
+    rows = {row.name: row for row in load_alternatives(tmp_path / "out")}
+    assert {"certified", "full model", "first layer", "TF-IDF and logistic regression"} <= rows.keys()
+    assert abs(rows["full model"].accuracy - full) < 0.1
     data = ["--data", tmp_path / "data.parquet", "--out", tmp_path / "answers.csv"]
     assert riskfront("transformers", "predict", tmp_path / "cli", *data).returncode == 0
     verified = riskfront("verify", tmp_path / "cli" / "certificate.json", tmp_path / "cli")
@@ -298,6 +304,24 @@ def test_a_scikit_learn_pipeline_before_an_encoder_does_what_the_trace_says(
         alone = trace.large.losses(large, trace.examples)["flops"]
         assert (columns["flops"][answers.by_small] < alone[answers.by_small] / 20).all()
         assert (columns["flops"][~answers.by_small] > alone[~answers.by_small]).all()
+
+
+def test_a_pipeline_whose_answer_depends_on_the_texts_beside_it_is_refused() -> None:
+    """Certified of hundreds of texts at a time, it would answer one text in another way."""
+    beside = FunctionTransformer(lambda found: found.toarray() - found.toarray().mean(axis=0))
+    centred = make_pipeline(HashingVectorizer(n_features=24), beside, LogisticRegression())
+    with pytest.raises(InvalidInputError, match="say the same of a text whatever texts are beside it"):
+        SmallPipeline.fit(centred, labelled_texts(tiny.make_frame(300, 30)))
+
+
+def test_a_pipeline_that_reads_capitals_otherwise_is_another_one(tmp_path: Path) -> None:
+    fitted = SmallPipeline.fit(words(), labelled_texts(tiny.make_frame(300, 30)))
+    fitted.save(tmp_path, tiny.make_tokenizer())
+    assert SmallPipeline.load(tmp_path, fitted.model).classes == fitted.classes
+    other = copy.deepcopy(fitted.model)
+    other[0].set_params(lowercase=False)
+    with pytest.raises(InvalidInputError, match="This one gives other probabilities"):
+        SmallPipeline.load(tmp_path, other)
 
 
 @pytest.mark.filterwarnings("ignore:.* exits answer no better")

@@ -125,6 +125,8 @@ def test_outcomes_feed_the_monitor(certified: AdaptiveClassifier) -> None:
     assert not np.isnan(some["flops"]).any()
     with pytest.raises(InvalidInputError, match="labels must be among"):
         certified.outcomes(TEXTS[:1], ["pink"])
+    with pytest.raises(InvalidInputError, match=r"number 1 is empty or missing. Leave it and its label out\.$"):
+        certified.outcomes([TEXTS[0], None], ["blue", "red"])  # type: ignore[list-item]
     with pytest.raises(InvalidInputError, match="a label for each of 2 texts; got 1"):
         certified.outcomes(TEXTS[:2], ["blue"])
 
@@ -137,6 +139,26 @@ def test_a_cascade_is_checked_and_watched_too(network: Network, tokenizer: Any, 
     with pytest.warns(UserWarning, match="they get no answer"):
         labels = cascade.predict(["blue", None, TEXTS[0]], missing="abstain")  # type: ignore[list-item]
     assert labels[1] == cascade.abstain_label
+
+
+def test_a_folder_answers_by_what_was_saved_last(certified: AdaptiveClassifier, tmp_path: Path) -> None:
+    """A cascade that was there before would answer by thresholds that were certified of another model."""
+    cascade = CascadeClassifier(certified, certified).with_setting({"tau_small": 0.1})
+    kept = tmp_path / "report.html"
+    kept.write_text("a page of another tool")
+    cascade.save_pretrained(tmp_path)
+    assert kept.is_file()
+    for name in ("gain.json", "alternatives.json", "frontier.json", "decide.html"):
+        (tmp_path / name).write_text("of the cascade")
+    certified.save_pretrained(tmp_path)
+    assert isinstance(pipeline(model=tmp_path).classifier, AdaptiveClassifier)
+    assert {path.name for path in tmp_path.iterdir()}.isdisjoint(
+        {"cascade.json", "report.html", "gain.json", "alternatives.json", "frontier.json", "decide.html"}
+    )
+    cascade.save_pretrained(tmp_path)
+    assert isinstance(pipeline(model=tmp_path).classifier, CascadeClassifier)
+    with pytest.raises(StoreError, match="must be a folder of save_pretrained"):
+        AdaptiveClassifier.from_pretrained(tmp_path)
 
 
 @pytest.mark.parametrize("gap", ["", "  ", None, float("nan"), pd.NA, np.nan])
@@ -272,6 +294,20 @@ def test_a_name_that_is_no_folder_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(StoreError, match="'me/nothing' is no folder here and could not be had from the hub"):
         AdaptiveClassifier.from_pretrained("me/nothing")
+
+
+class OfManyThreads(dict[bytes, Any]):
+    """Another thread forgets these layers as soon as they are kept, for a setting of its own."""
+
+    def __setitem__(self, key: bytes, value: Any) -> None:
+        super().__setitem__(key, value)
+        self.clear()
+
+
+def test_threads_with_settings_of_their_own(certified: AdaptiveClassifier) -> None:
+    wanted = certified.predict(TEXTS[:5]).tolist()
+    network = dataclasses.replace(certified.network, _sliced=OfManyThreads())
+    assert dataclasses.replace(certified, network=network).predict(TEXTS[:5]).tolist() == wanted
 
 
 def labels_in_a_worker(classifier: AdaptiveClassifier) -> list[str]:

@@ -57,6 +57,27 @@ def test_one_dimension_has_nothing_to_be_compared_with() -> None:
     assert what_each_brought(rf.calibrate(table, rf.Problem("error <= 0.1", minimize="flops"))) == []
 
 
+def test_a_small_model_is_a_dimension_too() -> None:
+    """The full model is the large one alone, whatever the cheapest cascade without exits costs."""
+    configs = [
+        {"tau_small": s, "tau_layer": a, "tau_token": b} for s in (0.0, 1.0) for a in (0.0, 1.0) for b in (0.0, 0.1)
+    ]
+    cost = [
+        (0.25 if c["tau_small"] else 1) * (0.5 if c["tau_layer"] else 1) * (0.8 if c["tau_token"] else 1)
+        for c in configs
+    ]
+    losses = {"error": np.zeros((8, 300), bool), "flops": np.repeat(np.array(cost)[:, None], 300, axis=1)}
+    small, exits, tokens = what_each_brought(
+        rf.calibrate(rf.LossTable(configs, losses), rf.Problem("error <= 0.1", minimize="flops"))
+    )
+    assert [str(small), str(exits), str(tokens)] == [
+        "the small model brought x4",
+        "exits brought x2",
+        "tokens brought x1.25",
+    ]
+    assert (small.alone, exits.alone) == (4.0, 2.0)
+
+
 def test_settings_that_cost_nothing() -> None:
     configs = [{"tau_layer": a, "tau_token": b} for a in (0.0, 1.0) for b in (0.0, 0.1)]
     cost = np.repeat([[1.0], [0.5], [0.0], [0.0]], 300, axis=1)

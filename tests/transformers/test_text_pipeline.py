@@ -10,6 +10,7 @@ import transformers
 
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.transformers import AdaptiveClassifier, pipeline
+from riskfront.transformers._adaptive_classifier import labels_of
 from riskfront.transformers._backbones.backbone import quiet
 from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._text_pipeline import AdaptivePipeline
@@ -210,3 +211,40 @@ def test_the_folder_of_another_model_is_not_overwritten(
     assert {path.name: path.read_bytes() for path in classifier_folder.iterdir()} == before
     classifier.save_pretrained(tmp_path)
     classifier.save_pretrained(tmp_path)  # its own can be
+
+
+class _Says:
+    """A classifier whose probabilities are known."""
+
+    def __init__(self, classifier: AdaptiveClassifier, probabilities: list[list[float]]) -> None:
+        self.network, self.used_setting = classifier.network, classifier.used_setting
+        self.abstain_label, self.max_length = classifier.abstain_label, classifier.max_length
+        self._probabilities = np.array(probabilities, dtype=np.float32)
+
+    def predict_proba(self, texts: Any, **_: Any) -> Any:
+        return self._probabilities[: len(texts)]
+
+
+def test_it_abstains_where_predict_does(network: Network, tokenizer: Any) -> None:
+    """A forest of ten trees says .9 to the letter, which is a little less in single precision."""
+    classifier = AdaptiveClassifier(network, tokenizer, tiny.SIGNALS, tiny.MAX_LENGTH).with_setting({"lambda": 0.9})
+    said = [[0.9, 0.1, 0.0], [0.1, 0.89, 0.01], [np.nan] * 3]
+    answers = AdaptivePipeline(_Says(classifier, said))(TEXTS[:3])  # type: ignore[arg-type]
+    labels = labels_of(np.array(said, dtype=np.float32), tiny.SIGNALS, 0.9, "abstain")
+    assert [one["label"] for one in answers] == labels.tolist()
+    assert labels.tolist() == [tiny.SIGNALS[0], "abstain", "abstain"]
+
+
+def test_a_second_text_that_is_none(ours: AdaptivePipeline, pair_folder: Path) -> None:
+    """As columns of a data set have it: for a model of single texts there is none, for one of pairs it is missing."""
+    given = [{"text": TEXTS[0], "text_pair": None}, TEXTS[1]]
+    for missing in ("raise", "abstain"):
+        assert pipeline(model=ours.classifier, missing=missing)(given) == ours(TEXTS[:2])
+    gap = [PAIRS[0], {"text": "a", "text_pair": None}]
+    pairs = pipeline(model=pair_folder, missing="abstain")(gap)
+    assert pairs[0] == pipeline(model=pair_folder)([PAIRS[0]])[0]
+    assert pairs[1] == {"label": "abstain", "score": 0.0}
+    with pytest.raises(InvalidInputError, match=r"number 1 is .*pipeline\(\.\.\., missing='abstain'\)"):
+        pipeline(model=pair_folder)(gap)
+    with pytest.raises(InvalidInputError, match="each input must be a text or"):
+        pipeline(model=ours.classifier, missing="abstain")([{"texts": "a misspelt key"}])

@@ -329,7 +329,8 @@ def _beside(certificate: rf.Certificate, folder: Path) -> dict[str, Any]:
 
 def _show_what_each_brought(certificate: rf.Certificate, folder: Path) -> None:
     """A sentence each: dimensions, and what more training texts would bring."""
-    from riskfront.transformers._report import ELSE, PAGE, sections, write_page
+    from riskfront.transformers._folder import PAGE
+    from riskfront.transformers._report import ELSE, sections, write_page
 
     if not certificate:
         return

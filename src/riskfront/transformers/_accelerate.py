@@ -47,7 +47,7 @@ from riskfront.transformers._pruning.disagreement import TraceWithUnlabelled, ch
 from riskfront.transformers._pruning.latency import Clock, clocks_of
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Grid, Thresholds, make_thresholds
-from riskfront.transformers._speed_up import ALTERNATIVES, GAIN, alternatives, measure_gain, save_alternatives
+from riskfront.transformers._speed_up import alternatives, measure_gain, save_alternatives
 
 BINARY = ("accuracy_drop_clipped", "error", "answered")
 COLUMNS = (
@@ -249,8 +249,6 @@ def certify(
     used = frozenset(fresh.texts.contents).union(elsewhere)
     found = replace(classifier_of(trained), certificate=certificate, calibrated=used)
     keep_examples(target, own, plan.seed, notes=notes, configs=space.grid(1) if ordered else ())
-    for name in (GAIN, ALTERNATIVES, "report.html"):
-        (target / name).unlink(missing_ok=True)
     found.save_pretrained(target)
     if certificate:
         measure_gain(found, own, split.test).save(target)

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.monitoring.monitor import Monitor
-from riskfront._support.arrays import Array, IntArray
+from riskfront._support.arrays import Array, BoolArray, IntArray
 from riskfront._support.checked_json import check_digests, parse_json, write_digests
 from riskfront._support.files import make_usual, write_text
 from riskfront._verification.check import Check
@@ -31,12 +31,14 @@ from riskfront.transformers._deployment import check_texts, outcomes, set_by_han
 from riskfront.transformers._exits import ExitHeads, Layout, TokenPredictors, WordExit, must_be_of_kind
 from riskfront.transformers._folder import (
     CALIBRATED,
-    DECIDE_PAGE,
+    CERTIFICATE,
+    CLASSIFIER,
     ENCODER,
-    FRONTIER,
     card,
+    clear,
     files_of_classifier,
     local_folder,
+    must_be_free,
     push_folder,
     save_encoder,
     write_guard,
@@ -169,22 +171,16 @@ class AdaptiveClassifier:
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """A folder that `from_pretrained` loads; its folder `encoder` holds the fine-tuned model as Hugging Face knows it."""
         target = Path(folder)
-        certificate = target / "certificate.json"
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-            certificate.unlink(missing_ok=True)  # that of another network; ours comes last, when all else is there
-            (target / ENCODER / FILE).unlink(missing_ok=True)
-            for name in (CALIBRATED, FRONTIER, DECIDE_PAGE):
-                (target / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot write in '{target}': {error.strerror}.") from error
+        must_be_free(target)
+        clear(target)  # the certificate comes last, when all else is there
+        (target / ENCODER / FILE).unlink(missing_ok=True)
         save_network(self.network, target)
         self.tokenizer.save_pretrained(target / ENCODER)
         about: dict[str, Any] = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
         about["layout"] = self.network.layout.to_dict()
         about["dtype"] = str(next(self.network.backbone.model.parameters()).dtype).removeprefix("torch.")
         about["setting"] = None if self.setting is None else self.setting.to_config()
-        write_text(target / "adaptive.json", json.dumps(about, indent=2) + "\n")
+        write_text(target / CLASSIFIER, json.dumps(about, indent=2) + "\n")
         if self.learnt is not None:
             self.learnt.save(target / ENCODER, self.network.backbone.model)
         if self.calibrated is not None:
@@ -192,7 +188,7 @@ class AdaptiveClassifier:
         write_digests(target, files_of_classifier(target))
         write_guard(target, "AdaptiveClassifier", ENCODER, self.certificate, by_hand=set_by_hand(self))
         if self.certificate is not None:
-            self.certificate.save(certificate)
+            self.certificate.save(target / CERTIFICATE)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Upload the folder of `save_pretrained` with a model card that holds the verdict and what is not promised.
@@ -210,7 +206,7 @@ class AdaptiveClassifier:
         """Load what `save_pretrained` or `riskfront accelerate` wrote, from a folder or a hub name."""
         source = local_folder(folder)
         try:
-            about = parse_json((source / "adaptive.json").read_bytes())
+            about = parse_json((source / CLASSIFIER).read_bytes())
             if about["format"] != FORMAT:
                 raise ValueError(f"format {about['format']}")
             classes, max_length, setting = tuple(about["classes"]), int(about["max_length"]), about["setting"]
@@ -220,7 +216,7 @@ class AdaptiveClassifier:
                 f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error})."
             ) from error
         check_digests(source)
-        file = source / "certificate.json"
+        file = source / CERTIFICATE
         network = load_network(source, layout, device=device, dtype=dtype)
         return cls(
             network,
@@ -255,9 +251,15 @@ def answered(texts: Any, missing: str, n_classes: int, answer: Callable[[Any], A
     return found
 
 
+def is_answered(probabilities: Array, abstain: float) -> BoolArray:
+    """(n,): whether the top probability reaches lambda, compared in single precision, as a trace does."""
+    found: BoolArray = probabilities.max(axis=1) >= abstain
+    return found
+
+
 def labels_of(probabilities: Array, classes: Sequence[Any], abstain: float, abstain_label: Any) -> Array:
     """(n,): the most probable class, or the abstain label where it is not probable enough, or where there is no answer."""
-    silent = ~(probabilities.max(axis=1) >= abstain)
+    silent = ~is_answered(probabilities, abstain)
     labels = np.array(classes)[probabilities.argmax(axis=1)]
     return np.where(silent, np.array(abstain_label), labels) if silent.any() else labels
 

@@ -31,12 +31,12 @@ from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._certifying import Traced, frontier_of, keep_examples, record_question
 from riskfront.transformers._data.known_texts import fresh_texts
 from riskfront.transformers._data.texts import TextParts
-from riskfront.transformers._folder import ENCODER, FRONTIER, write_guard
+from riskfront.transformers._folder import CERTIFICATE, ENCODER, FRONTIER, GAIN, write_guard
 from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.latency import clocks_of
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._recomputing import single_trace
-from riskfront.transformers._speed_up import ALTERNATIVES, GAIN, measure_gain, speed_and_accuracy
+from riskfront.transformers._speed_up import measure_gain, speed_and_accuracy
 
 MOST = 300_000_000  # outcomes of a column: settings times texts, about a gigabyte
 
@@ -124,8 +124,6 @@ def decide(
     found = replace(found, notes=(*fresh.notes, *found.notes), earlier_looks=earlier, rules=_rules(found, trace))
     used = frozenset(fresh.texts.contents)
     keep_examples(target, trace, plan.seed, notes=fresh.notes, configs=configs)
-    for name in (GAIN, ALTERNATIVES):
-        (target / name).unlink(missing_ok=True)
     replace(classifier_of(trained), calibrated=used).save_pretrained(target)
     found.save(target / FRONTIER)
     return found
@@ -142,7 +140,7 @@ def choose_limits(folder: str | os.PathLike[str], limits: Mapping[str, float], c
     target = Path(folder)
     certificate = Frontier.load(target / FRONTIER).choose(limits, choice)
     found = replace(AdaptiveClassifier.from_pretrained(target), certificate=certificate, setting=None)
-    certificate.save(target / "certificate.json")
+    certificate.save(target / CERTIFICATE)
     write_guard(target, "AdaptiveClassifier", ENCODER, certificate)
     (target / GAIN).unlink(missing_ok=True)
     trace = single_trace(certificate, target)[0] if certificate else None

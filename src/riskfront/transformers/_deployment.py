@@ -17,7 +17,7 @@ from riskfront._verification.check import Check, check
 from riskfront.errors import InvalidInputError, NotCertifiedError
 from riskfront.transformers._data.known_texts import Learnt, one_of_each
 from riskfront.transformers._data.texts import Label, LabelledTexts, labelled_texts, read_texts
-from riskfront.transformers._data.tokens import as_list
+from riskfront.transformers._data.tokens import as_list, is_missing
 
 _NEED_LABELS = ("accuracy_drop", "accuracy_drop_clipped", "error")
 
@@ -52,6 +52,11 @@ def outcomes(classifier: Deployed, texts: Any, labels: Any) -> dict[str, Array]:
     given, texts = np.asarray(labels, dtype=object).reshape(-1), as_list(texts)
     if len(given) != len(texts):
         raise InvalidInputError(f"there must be a label for each of {len(texts)} texts; got {len(given)}.")
+    gone = next((i for i, text in enumerate(texts) if is_missing(text)), None)
+    if gone is not None:
+        raise InvalidInputError(
+            f"every text must have at least one character; number {gone} is empty or missing. Leave it and its label out."
+        )
     known = ~pd.isna(given)
     trace = classifier.trace(texts, _positions(given, known, classifier.classes))
     found = trace.losses(classifier.used_setting, trace.examples)

@@ -23,6 +23,9 @@ ENCODER = "encoder"
 CALIBRATED = "calibrated_on.safetensors"
 FRONTIER = "frontier.json"  # with decide.html, the page to choose from
 DECIDE_PAGE = "decide.html"
+GAIN, ALTERNATIVES, PAGE = "gain.json", "alternatives.json", "report.html"  # what the last certificate brought
+CLASSIFIER, CASCADE = "adaptive.json", "cascade.json"  # of which of both the folder is
+CERTIFICATE = "certificate.json"
 MODEL_TYPE = (
     "adaptive classifier of riskfront: load it with riskfront.transformers.pipeline('text-classification', model=folder); "
     "the plain model, without what was certified, is in its folder '{encoder}'"
@@ -66,6 +69,18 @@ NOT_PROMISED = (
 )
 
 
+def clear(folder: Path) -> None:
+    """Make the folder, without what speaks of a classifier, a cascade or a certificate that it held before."""
+    of_certificate = (CALIBRATED, FRONTIER, DECIDE_PAGE, GAIN, ALTERNATIVES, PAGE)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ours = any((folder / name).is_file() for name in (CLASSIFIER, CASCADE))  # pages of other folders are left alone
+        for name in (CERTIFICATE, *(of_certificate if ours else ()), CLASSIFIER, CASCADE):
+            (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot write in '{folder}': {error.strerror}.") from error
+
+
 def save_encoder(model: Any, folder: Path) -> None:
     """The fine-tuned model, and what keeps others from running it for the whole."""
     must_be_free(folder)
@@ -77,7 +92,7 @@ def save_encoder(model: Any, folder: Path) -> None:
 def encoder_of(model: str | os.PathLike[str]) -> str:
     """Of a folder of riskfront its encoder, which is a model to start from; any other folder or hub name as it is."""
     inner = Path(model) / ENCODER
-    if not (Path(model) / "adaptive.json").is_file() or not inner.is_dir():
+    if not (Path(model) / CLASSIFIER).is_file() or not inner.is_dir():
         return os.fspath(model)
     check_digests(model)
     return str(inner)
@@ -87,7 +102,7 @@ def files_of_classifier(folder: Path) -> list[Path]:
     """Everything that decides its answers, except the certificate, which checks itself."""
     encoder = [path.relative_to(folder) for path in (folder / ENCODER).rglob("*") if path.is_file()]
     calibrated = [Path(CALIBRATED)] if (folder / CALIBRATED).is_file() else []
-    return [Path("adaptive.json"), Path("adaptive.safetensors"), *calibrated, *encoder]
+    return [Path(CLASSIFIER), Path("adaptive.safetensors"), *calibrated, *encoder]
 
 
 def write_guard(folder: Path, kind: str, encoder: str, certificate: Certificate | None = None, **more: Any) -> None:

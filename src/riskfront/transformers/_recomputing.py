@@ -18,7 +18,6 @@ from riskfront._support.sealed_tensors import load_sealed
 from riskfront.errors import StoreError
 from riskfront.methods import OrderedKnob, make_method
 from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
-from riskfront.transformers._cascade.cascade_classifier import FILE as CASCADE
 from riskfront.transformers._cascade.cascade_classifier import class_order
 from riskfront.transformers._cascade.cascade_trace import CascadeTrace
 from riskfront.transformers._cascade.small_pipeline import FILE as PIPELINE
@@ -33,6 +32,7 @@ from riskfront.transformers._certifying import (
     frontier_of,
 )
 from riskfront.transformers._data.tokens import Tokens
+from riskfront.transformers._folder import CASCADE
 from riskfront.transformers._pruning.disagreement import TraceWithUnlabelled
 from riskfront.transformers._pruning.latency import Clock, clocks_of
 from riskfront.transformers._pruning.pruning_trace import PruningTrace

@@ -14,15 +14,16 @@ from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._reporting.page import Section, report_html
 from riskfront._support.arrays import Array
 from riskfront._support.files import write_text
+from riskfront.transformers._folder import PAGE
 from riskfront.transformers._learning.reports import LearningCurve
 from riskfront.transformers._learning.training import FINE_TUNED
 from riskfront.transformers._speed_up import Alternative, Gain, better_than_certified, load_alternatives
 
-PAGE = "report.html"
 MOST = 1e6  # times cheaper: texts that need no layer have a relative cost of 0
 ELSE = "What else you could do"
 #: knob of a setting -> what it is called, and its value that changes nothing
 DIMENSIONS: dict[str, tuple[str, Any]] = {
+    "tau_small": ("the small model", 0.0),
     "tau_layer": ("exits", 0.0),
     "tau_token": ("tokens", 0.0),
     "tau_head": ("heads", 0.0),

@@ -27,13 +27,12 @@ from riskfront.transformers._backbones.backbone import Backbone
 from riskfront.transformers._backbones.precision import precisions_for
 from riskfront.transformers._data.texts import LabelledTexts
 from riskfront.transformers._data.tokens import Tokens
+from riskfront.transformers._folder import ALTERNATIVES, GAIN
 from riskfront.transformers._pruning.network import Setting
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 
-GAIN = "gain.json"
 CLOCKED = 128  # texts whose time is taken
 BATCH, ALONE = 32, 24  # at a time; so many of them also one by one
-ALTERNATIVES = "alternatives.json"
 TEXTS, FEW_ALONE = 500, 12  # that need a pass of their own; clocked one by one
 
 
@@ -190,32 +189,40 @@ class Alternative:
 
 
 def alternatives(
-    found: AdaptiveClassifier, trace: PruningTrace, train: LabelledTexts, texts: LabelledTexts
+    found: Any,
+    trace: Any,
+    train: LabelledTexts,
+    texts: LabelledTexts,
+    full: tuple[AdaptiveClassifier, PruningTrace] | None = None,
 ) -> list[Alternative]:
     """The certified setting first, then the full model, fewer layers, fewer bits, and linear classifiers.
 
     Args:
-        trace: of the calibration texts.
+        found: the classifier or cascade, `trace`: its own of the calibration texts.
         train: what the model learnt from; `texts`: the calibration texts.
+        full: of a cascade its large model, and the trace of that.
     """
+    model, traced = full or (found, trace)
     both: Any = texts.first if texts.second is None else list(zip(texts.first, texts.second, strict=True))
     sample = [both[int(i)] for i in np.linspace(0, len(both) - 1, min(len(both), BATCH)).astype(int)]
     few = np.linspace(0, len(trace) - 1, min(len(trace), TEXTS)).astype(int)
 
-    def at(name: str, setting: Setting, positions: IntArray, *, certified: bool = False) -> Alternative:
-        columns = trace.losses(setting, positions)
+    def row(name: str, one: Any, columns: Mapping[str, Array], *, certified: bool = False) -> Alternative:
         right = ~np.asarray(columns["error"]) & np.asarray(columns["answered"])
-        one = found.with_setting(setting)
-        return Alternative(name, float(right.mean()), len(positions), *_clocked(one.predict, sample), certified)
+        return Alternative(name, float(right.mean()), len(right), *_clocked(one.predict, sample), certified)
+
+    def at(name: str, setting: Setting, positions: IntArray) -> Alternative:
+        return row(name, model.with_setting(setting), traced.losses(setting, positions))
 
     every = np.arange(len(trace))
-    n_layers = found.network.backbone.n_layers
-    rows = [at("certified", found.used_setting, every, certified=True), at("full model", Setting(), every)]
-    if "int8" in precisions_for(found.network.layers(found.network.kept_heads(0.0))):
+    n_layers = model.network.backbone.n_layers
+    rows = [row("certified", found, trace.losses(found.used_setting, every), certified=True)]
+    rows.append(at("full model", Setting(), every))
+    if "int8" in precisions_for(model.network.layers(model.network.kept_heads(0.0))):
         rows.append(at("full model in int8", Setting(precision="int8"), few))
     cuts = sorted({max(1, n_layers // 3), max(1, n_layers // 2)})
     rows += [at(f"first {depth} layers" if depth > 1 else "first layer", Setting(depth=depth), every) for depth in cuts]
-    return rows + _linear(found, train, texts, sample)
+    return rows + _linear(model, train, texts, sample)
 
 
 def _linear(

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers._adaptive_classifier import MISSING, AdaptiveClassifier
+from riskfront.transformers._adaptive_classifier import MISSING, AdaptiveClassifier, is_answered
 from riskfront.transformers._cascade.cascade_classifier import CascadeClassifier, load_accelerated
 from riskfront.transformers._data.tokens import is_missing
 
@@ -127,22 +127,22 @@ class AdaptivePipeline:
             yield from self._run(batch, top_k, batch_size)
 
     def _run(self, inputs: list[Any], top_k: int | str | None, batch_size: int) -> list[Any]:
-        texts = [_text(given, i, self._missing) for i, given in enumerate(inputs)]
+        reads_pairs = self.classifier.network.layout.pairs
+        texts = [_text(given, i, self._missing, reads_pairs) for i, given in enumerate(inputs)]
         found: list[Any] = [None] * len(texts)
         for pairs in (False, True):  # the tokenizer wants texts or pairs of texts, not both at once
             rows = [i for i, text in enumerate(texts) if isinstance(text, tuple) == pairs and text is not None]
             if rows:
                 chosen: Any = [texts[i] for i in rows]
                 probabilities = self.classifier.predict_proba(chosen, batch_size=batch_size)
-                for i, scores in zip(rows, probabilities.tolist(), strict=True):
-                    found[i] = self._result(scores, top_k)
+                sure = is_answered(probabilities, self.classifier.used_setting.abstain)
+                for i, scores, is_sure in zip(rows, probabilities.tolist(), sure, strict=True):
+                    found[i] = self._result(scores, top_k) if is_sure else self._no_answer(max(scores), top_k)
         return [self._no_answer(0.0, top_k) if result is None else result for result in found]
 
     def _result(self, scores: list[float], top_k: int | str | None) -> Any:
         ranked = sorted(range(len(scores)), key=lambda i: -scores[i])
         results = [{"label": self.id2label[i], "score": scores[i]} for i in ranked]
-        if not scores[ranked[0]] >= self.classifier.used_setting.abstain:
-            return self._no_answer(scores[ranked[0]], top_k)
         if top_k == NOT_GIVEN:
             return results[0]
         return results if top_k is None else results[: int(top_k)]
@@ -166,19 +166,22 @@ class AdaptivePipeline:
                 )
 
 
-def _text(given: Any, position: int, missing: str) -> str | tuple[str, str] | None:
+def _text(given: Any, position: int, missing: str, reads_pairs: bool) -> str | tuple[str, str] | None:
     """A text, or a pair of texts, from what the pipeline of transformers takes for one; None where there is nothing to read."""
-    parts = [given.get("text"), given.get("text_pair", "-")] if isinstance(given, Mapping) else given
-    if missing == "abstain" and is_missing(parts):
-        return None
-    if isinstance(given, str):
-        return given
-    if isinstance(given, Mapping) and isinstance(given.get("text"), str):
-        second = given.get("text_pair")
-        if second is None:
-            return str(given["text"])
-        if isinstance(second, str):
-            return str(given["text"]), second
+    first, second = (given.get("text"), given.get("text_pair")) if isinstance(given, Mapping) else (given, None)
+    is_pair = isinstance(given, Mapping) and (second is not None or (reads_pairs and "text_pair" in given))
+    has_text = not isinstance(given, Mapping) or "text" in given  # a misspelt key is no missing text
+    if has_text and is_missing((first, second) if is_pair else first):
+        if missing == "abstain":
+            return None
+        raise InvalidInputError(
+            f"every text must have at least one character; number {position} is {given!r:.60}. Leave it out, or have the "
+            "others answered: pipeline(..., missing='abstain')."
+        )
+    if isinstance(first, str) and not is_pair:
+        return first
+    if isinstance(first, str) and isinstance(second, str):
+        return first, second
     raise InvalidInputError(
         'each input must be a text or, for two texts, a dictionary {"text": ..., "text_pair": ...}; '
         f"number {position} is {given!r:.60}."

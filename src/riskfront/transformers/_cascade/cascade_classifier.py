@@ -29,10 +29,20 @@ from riskfront.transformers._data.known_texts import Learnt, load_contents, save
 from riskfront.transformers._data.tokens import as_list
 from riskfront.transformers._deployment import check_texts, outcomes, set_by_hand
 from riskfront.transformers._exits import entropy
-from riskfront.transformers._folder import CALIBRATED, card, local_folder, must_be_free, push_folder, write_guard
+from riskfront.transformers._folder import (
+    CALIBRATED,
+    CASCADE,
+    CERTIFICATE,
+    card,
+    clear,
+    local_folder,
+    must_be_free,
+    push_folder,
+    write_guard,
+)
 from riskfront.transformers._pruning.network import Answers
 
-FORMAT, FILE = 1, "cascade.json"
+FORMAT = 1
 LARGE = "large/encoder"
 NEEDS = (
     "Its small model is a scikit-learn pipeline, which is not here: load all of it with "
@@ -188,12 +198,7 @@ class CascadeClassifier:
         """A folder that `from_pretrained` loads, with a folder for each encoder."""
         target = Path(folder)
         must_be_free(target)
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-            (target / "certificate.json").unlink(missing_ok=True)  # that of others; ours comes last
-            (target / CALIBRATED).unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot write in '{target}': {error.strerror}.") from error
+        clear(target)  # the certificate comes last
         if isinstance(self.small, SmallPipeline):
             self.small.save(target / "small", self.tokenizer)
         else:
@@ -201,13 +206,13 @@ class CascadeClassifier:
             replace(self.small, certificate=None, setting=None, calibrated=None).save_pretrained(target / "small")
         replace(self.large, certificate=None, setting=None, calibrated=None).save_pretrained(target / "large")
         about = {"format": FORMAT, "setting": None if self.setting is None else self.setting.to_config()}
-        write_text(target / FILE, json.dumps(about, indent=2) + "\n")
+        write_text(target / CASCADE, json.dumps(about, indent=2) + "\n")
         if self.calibrated is not None:
             save_contents(target / CALIBRATED, self.calibrated)
-        write_digests(target, [FILE, *([CALIBRATED] if self.calibrated is not None else [])])
+        write_digests(target, [CASCADE, *([CALIBRATED] if self.calibrated is not None else [])])
         write_guard(target, "CascadeClassifier", LARGE, self.certificate, needs=self._needs, by_hand=set_by_hand(self))
         if self.certificate is not None:
-            self.certificate.save(target / "certificate.json")
+            self.certificate.save(target / CERTIFICATE)
 
     @property
     def _needs(self) -> str:
@@ -244,14 +249,14 @@ class CascadeClassifier:
         """
         source = local_folder(folder)
         try:
-            about = parse_json((source / FILE).read_bytes())
+            about = parse_json((source / CASCADE).read_bytes())
             if about["format"] != FORMAT:
                 raise ValueError(f"format {about['format']}")
             setting = about["setting"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"'{source}' must be the folder of a cascade; {FILE} says no ({error}).") from error
+            raise StoreError(f"'{source}' must be the folder of a cascade; {CASCADE} says no ({error}).") from error
         check_digests(source)
-        file = source / "certificate.json"
+        file = source / CERTIFICATE
         first: AdaptiveClassifier | SmallPipeline
         if (source / "small" / PIPELINE).is_file():
             first = SmallPipeline.load(source / "small", small)
@@ -271,7 +276,7 @@ def load_accelerated(
 ) -> AdaptiveClassifier | CascadeClassifier:
     """The classifier or the cascade of a folder."""
     folder = local_folder(folder)
-    if (folder / FILE).is_file():
+    if (folder / CASCADE).is_file():
         return CascadeClassifier.from_pretrained(folder, device=device)
     return AdaptiveClassifier.from_pretrained(folder, device=device)
 

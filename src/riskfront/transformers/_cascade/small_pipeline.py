@@ -57,13 +57,28 @@ class SmallPipeline:
         labels = np.array([texts.classes[i] for i in texts.labels])
         try:
             model = clone(pipeline).fit(_joined(_examples(texts), pairs), labels)
-            classes, _ = tuple(np.asarray(model.classes_).tolist()), model.predict_proba
+            found = cls(model, tuple(np.asarray(model.classes_).tolist()), pairs)
+            found.must_answer_texts_alone(_examples(texts)[:PROBES])
+        except InvalidInputError:
+            raise
         except Exception as error:  # whatever the user's pipeline raises
             raise InvalidInputError(
                 "the small model must be a scikit-learn pipeline that learns from texts and gives probabilities, such as "
                 f"make_pipeline(TfidfVectorizer(), LogisticRegression()); it cannot ({type(error).__name__}: {error})."
             ) from error
-        return cls(model, classes, pairs)
+        return found
+
+    def must_answer_texts_alone(self, texts: list[Any]) -> None:
+        """Raise a clear error where what it says of a text depends on the texts beside it: what is certified of many texts
+        would not hold for one."""
+        alone = np.concatenate([self.probabilities([text]) for text in texts])
+        apart = float(np.abs(alone - self.probabilities(texts)).max())
+        if apart > SAME:
+            raise InvalidInputError(
+                "the small model must say the same of a text whatever texts are beside it; asked one by one its probabilities "
+                f"differ by up to {apart:.2g}. Learn means and scales when fitting, as StandardScaler does; draw nothing at "
+                "random."
+            )
 
     def probabilities(self, texts: Any) -> Array:
         """(n, classes)"""
@@ -177,5 +192,10 @@ def _made_up(tokenizer: Any, pairs: bool) -> list[Any]:
     known = [word for word in words if word.isalnum()] or ["text"]
     rng = np.random.Generator(np.random.PCG64(0))
     drawn = rng.integers(len(known), size=(PROBES, 2 if pairs else 1, WORDS))
-    texts = [[" ".join(known[i] for i in part) for part in parts] for parts in drawn]
+    texts = [[_varied(" ".join(known[i] for i in part), kind) for part in parts] for kind, parts in enumerate(drawn)]
     return [tuple(parts) if pairs else parts[0] for parts in texts]
+
+
+def _varied(text: str, kind: int) -> str:
+    """Some with capitals, marks and numbers: pipelines may differ in how they read these alone."""
+    return (text, text.title() + ".", text.upper() + "!", f"{kind}: {text}, {kind * 7919}?")[kind % 4]

@@ -160,10 +160,12 @@ class Network:
     def layers(self, kept_heads: Array, precision: str = "float32") -> list[Layer]:
         """The layers without the other heads, in this precision; the last ones made are remembered."""
         key = precision.encode() + np.packbits(kept_heads).tobytes()
-        if key not in self._sliced:
+        found = self._sliced.get(key)  # looked up once: another thread may clear it for a setting of its own
+        if found is None:
+            found = in_precision(self.backbone.layers(kept_heads), precision)
             self._sliced.clear()
-            self._sliced[key] = in_precision(self.backbone.layers(kept_heads), precision)
-        return self._sliced[key]
+            self._sliced[key] = found
+        return found
 
 
 class Walk:
