@@ -417,18 +417,17 @@ class Cascade:
 class Router(Cascade):
     """Decide before any model is called: a score of the prompt, the higher the easier, and only one model is paid.
 
-        As a Cascade, but ``confidence`` must be known of the example itself: a column that is the same for all models, or a
-        LearntConfidence whose features are.
+    As a Cascade, but ``confidence`` must be known of the example itself: a column that is the same for all models, or a
+    LearntConfidence whose features are.
 
-        Examples:
-            >>> import pandas as pd
-            >>> from riskfront._data.logs.runs import Runs
-    from riskfront._data.reading.column_roles import PAID
-            >>> easy = [k / 100 for k in range(100)]  # known of the prompt
-            >>> names = pd.DataFrame({"model": ["small", "large"]}), pd.DataFrame({"example": range(100), "easy": easy})
-            >>> runs = Runs(*names, {"score": np.stack([np.array(easy) > 0.4, np.ones(100)])})
-            >>> len(Router(runs, confidence="easy", thresholds=[0.25, 0.5, 0.75]))  # routers to choose from
-            8
+    Examples:
+        >>> import pandas as pd
+        >>> from riskfront._data.logs.runs import Runs
+        >>> easy = [k / 100 for k in range(100)]  # known of the prompt
+        >>> names = pd.DataFrame({"model": ["small", "large"]}), pd.DataFrame({"example": range(100), "easy": easy})
+        >>> runs = Runs(*names, {"score": np.stack([np.array(easy) > 0.4, np.ones(100)])})
+        >>> len(Router(runs, confidence="easy", thresholds=[0.25, 0.5, 0.75]))  # routers to choose from
+        8
     """
 
     kind: ClassVar[str] = "router"

@@ -204,8 +204,8 @@ def cascade(
     if varied:
         found = rf.frontier(table, problem, values, method=chosen, seed=seed, simultaneous=True, unlabelled=others)
         return _decided(made, found, offered, runs, out, as_json)
-    found = rf.calibrate(table, problem, method=chosen, seed=seed, unlabelled=others)
-    certificate = _explained(made, slim(found), offered.where)
+    certificate = slim(rf.calibrate(table, problem, method=chosen, seed=seed, unlabelled=others))
+    certificate = _explained(made, certificate, offered.where)
     digests = made.digests()
     certificate = replace(certificate, source={"cascade": asdict(offered), "logs": digests})
     if out is not None:

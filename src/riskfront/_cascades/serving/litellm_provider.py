@@ -34,6 +34,7 @@ from litellm.exceptions import BadGatewayError, BadRequestError, ServiceUnavaila
 from litellm.llms.custom_llm import CustomLLM  # noqa: E402
 from litellm.types.utils import ModelResponse  # noqa: E402
 
+_PROVIDER = "riskfront"  # in errors
 #: what LiteLLM tells its providers of how to call, which changes no answer
 _OF_LITELLM = frozenset({"extra_body", "max_retries", "timeout", "api_key", "api_base", "model"})
 
@@ -72,19 +73,16 @@ class PolicyProvider(CustomLLM):
     async def _answered(self, messages: Any, parameters: Mapping[str, Any]) -> Served:
         given = {**parameters, **(parameters.get("extra_body") or {}), "messages": messages}
         given = {name: value for name, value in given.items() if name not in _OF_LITELLM}
+        # other errors than LiteLLM's own would reach clients as status 500
+        name = self.service.configuration.server.name
         try:
             return await self.service.answer(given)
         except InvalidInputError as error:
-            raise BadRequestError(str(error), **self._named) from None
+            raise BadRequestError(str(error), model=name, llm_provider=_PROVIDER) from None
         except OverloadedError as error:
-            raise ServiceUnavailableError(str(error), **self._named) from None
+            raise ServiceUnavailableError(str(error), model=name, llm_provider=_PROVIDER) from None
         except ModelsFailedError as error:
-            raise BadGatewayError(str(error), **self._named) from None
-
-    @property
-    def _named(self) -> dict[str, str]:
-        """What errors of LiteLLM say of their origin; other errors than its own would reach clients as status 500."""
-        return {"model": self.service.configuration.server.name, "llm_provider": "riskfront"}
+            raise BadGatewayError(str(error), model=name, llm_provider=_PROVIDER) from None
 
 
 def _response(served: Served) -> ModelResponse:
