@@ -195,8 +195,8 @@ class AdaptiveRun:
             self.test.evaluate(cells, workers, bar, failures)
             before = len(testing.path.certified)
             testing.path.advance()
-            if len(testing.path.certified) != before:
-                bar.say(f"testing, {len(testing.path.certified)} settings certified", total=self._most(testing))
+            if (now := len(testing.path.certified)) != before:
+                bar.say(f"testing, {now} setting{'s' if now > 1 else ''} certified", total=self._most(testing))
 
     def _most(self, testing: Testing) -> int:
         return len(testing.path.path) * self.n_test
