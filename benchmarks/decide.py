@@ -43,12 +43,13 @@ DESIGNS: dict[str, tuple[tuple[int | None, float], ...]] = {
 }
 APART = ("the same, shares not pooled",)
 #: no methods: what planning, and what dependence between neighbouring values, could bring at most, for one limit
-FIXED, TRUE_FIXED, TRUE, BAND, TRUE_BAND = (
+FIXED, TRUE_FIXED, TRUE, BAND, TRUE_BAND, KNOWN_BAND = (
     "fixed beforehand",
     "fixed beforehand, planned on the true risks",
     "three layers, planned on the true risks",
     "level of the exact band of nested losses (not valid here)",
     "the same, planned on the true risks",
+    "level of a band that knew how losses depend on each other (no method)",
 )
 LOSS = "drop_clipped"
 ONE = {LOSS: [round(0.005 * k, 3) for k in range(1, 21)]}
@@ -118,6 +119,20 @@ def level_of_nested_band(n: int, values: Sequence[float]) -> float:
     return low
 
 
+def level_of_known_band(world: World, truth: Truth, values: Sequence[float], n: int, draws: int = 3000) -> float:
+    """The level of each value at which all would hold together with probability .9 if what is false were known: at each value
+    the cheapest of the settings that break it by least. A band must hold for these, too, so that no band can have more."""
+    rng, risks = np.random.default_rng(n), truth.risks[0]
+    least = [np.argsort(np.where(risks > value, risks, np.inf))[:25] for value in values]
+    rows = [int(near[np.argmin(truth.cost[near])]) for near in least]
+    lost = world.losses[LOSS][rows]
+    smallest = np.empty(draws)
+    for draw in range(draws):
+        counts = lost[:, rng.integers(lost.shape[1], size=n)].sum(axis=1)
+        smallest[draw] = binom.cdf(counts, n, risks[rows]).min()
+    return float(np.quantile(smallest, DELTA))
+
+
 def union_of_losses(world: World, truth: Truth, grid: ValueGrid, n_test: int) -> list[float]:
     """Of settings two standard errors inside their values, tightest first: the share of examples that any setting up to there
     loses, over the risk of the setting alone. A band along a path must pay for it; 1 where losses are nested."""
@@ -158,7 +173,7 @@ def compare(
     shown: Sequence[tuple[float, ...]],
     drawn: Drawn,
     truth: Truth,
-    band: float,
+    bands: dict[str, float],
 ) -> tuple[dict[str, list[float]], dict[str, bool]]:
     """True costs of what is chosen at the shown values, and whether any statement is false; by design."""
     places = [[one.place(v) for one, v in zip(grid.varying, at, strict=True)] for at in shown]
@@ -187,11 +202,12 @@ def compare(
 
     costs, false = dict[str, list[float]](), dict[str, bool]()
     if len(grid.varying) == 1:
-        for name, of_values in ((BAND, planned.paths[0]), (TRUE_BAND, ideal.paths[0])):
+        for name, level in bands.items():
+            of_values = (ideal if name == TRUE_BAND else planned).paths[0]
             costs[name] = []
             for at in places:
                 tighter = range(at[0], len(of_values))  # what keeps a tighter value keeps this one
-                kept = [certified_along(of_values[place], [place], band) for place in tighter]
+                kept = [certified_along(of_values[place], [place], level) for place in tighter]
                 costs[name].append(cost_of(np.any(kept, axis=0)))
     for name, of in fixed.items():
         costs[name] = [cost_of(certified_along(path, at)) for path, at in zip(of, places, strict=True)]
@@ -219,19 +235,23 @@ def run(
     limits = [f"{LOSS} <= 0.05", f"{LOSS} <= 0.15 per label"][: len(values)]
     grid = ValueGrid.of(rf.Problem(limits, minimize="cost", delta=DELTA), values)
     truth, rng = Truth(world, len(values)), np.random.default_rng(n)
-    names = [FIXED, *DESIGNS, *([TRUE_FIXED, TRUE, BAND, TRUE_BAND] if len(values) == 1 else [])]
+    unlike = [TRUE_FIXED, TRUE, BAND, TRUE_BAND, KNOWN_BAND] if len(values) == 1 else []
+    names = [FIXED, *DESIGNS, *unlike]
     costs, false = {name: list[list[float]]() for name in names}, dict.fromkeys(names, 0)
-    band = 0.0
+    bands = dict[str, float]()
     for _ in range(draws):
         drawn = Drawn(world, rng, n)
-        if len(values) == 1 and not band:
-            band = level_of_nested_band(len(drawn.tested_on), values[LOSS])
+        if len(values) == 1 and not bands:
+            nested = level_of_nested_band(len(drawn.tested_on), values[LOSS])
+            known = level_of_known_band(world, truth, values[LOSS], len(drawn.tested_on))
+            bands = {BAND: nested, TRUE_BAND: nested, KNOWN_BAND: known}
             union = union_of_losses(world, truth, grid, len(drawn.tested_on))
             at = [grid.varying[0].place(value) for (value,) in shown]
             print(
-                f"{n:,} examples: level of the band {band:.4f}; union / risk {_listed([union[k] for k in at], '.2f')}"
+                f"{n:,} examples: levels of bands {nested:.4f} and {known:.4f}; "
+                f"union / risk {_listed([union[k] for k in at], '.2f')}"
             )
-        found, wrong = compare(grid, DESIGNS, shown, drawn, truth, band)
+        found, wrong = compare(grid, DESIGNS, shown, drawn, truth, bands)
         for name in names:
             costs[name].append(found[name])
             false[name] += wrong.get(name, False)
@@ -244,7 +264,7 @@ def run(
         error = more.std(axis=0, ddof=1) / np.sqrt(draws)
         above = f"{_listed(more.mean(axis=0))} ({_listed(error, '.1f')})"
         wrong_share = f"{false[name] / draws:.3f}"
-        if name in (FIXED, TRUE_FIXED, BAND, TRUE_BAND):  # not a frontier
+        if name in (FIXED, TRUE_FIXED, *bands):  # not a frontier
             above, wrong_share = "" if name == FIXED else above, ""
         lines.append(f"| {n:,} | {name} | {_listed(excess[name])} | {above} | {wrong_share} |")
         print(lines[-1], flush=True)
