@@ -309,8 +309,8 @@ NOTE = (
     "everywhere (eight losses instead of four: weak scores .085 to .094, fraud-like .587 to .556). To use the last certified "
     "threshold instead of the safest of those with the same measured recall would bring fraud-like .587 to .603 and the others "
     ".000 to .004, for false alarms that are measured and recall that is not; it stays as it is. On the 121 draws of "
-    "fraud-like where MAPIE certifies something, which uses the last, its mean is .608 and the default's .599. Noisy labels: with "
-    "one start instead of two that share delta .070 / .200 / .310; the declared order has all of delta and starts at a "
+    "fraud-like where MAPIE certifies something, which uses the last, its mean is .608 and the default's .599. Noisy labels: "
+    "with one start instead of two that share delta .070 / .200 / .310; the declared order has all of delta and starts at a "
     "confidence of .99, which suits these scores and not those of the digits.\n"
 )
 

@@ -71,9 +71,8 @@ def decide(plan: Plan, evidence: Evidence, everything: Evidence | None = None) -
     levels = plan.procedure.levels(combined, delta)
     if isinstance(plan.procedure, TwoSequences):  # what lies behind a failure is not tested
         reached = ~np.isnan(levels)
-        rows, p_values, combined, levels, aimed = (
-            values[reached] for values in (rows, p_values, combined, levels, aimed)
-        )
+        rows, p_values, combined = rows[reached], p_values[reached], combined[reached]
+        levels, aimed = levels[reached], aimed[reached]
     certified = combined <= levels  # what a level means; never true where it is nan
     seen = _Seen(evidence, None, rows, np.zeros(len(rows), dtype=bool))
     return Decision(rows, p_values, levels, certified, _choose(seen, combined, certified), target_levels=aimed)
