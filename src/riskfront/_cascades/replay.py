@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -285,6 +286,7 @@ def runs_that_count(runs: Runs, repeats: Repeats) -> tuple[Runs, tuple[str, ...]
     known = runs.examples.drop(columns="example")
     logged = [row for values in runs.values.values() for row in values]
     found = ExampleFingerprints.of(known.astype(str), np.nan_to_num(np.stack(logged, axis=1), nan=-1.0))
+    found = None if found is None else replace(found, to_the_last_digit=True)
     if found is not None and repeats != "refuse":
         kept = found.kept(repeats)
         runs, notes = (runs.at(kept.positions, COPIES) if kept.copies.any() else runs), kept.notes

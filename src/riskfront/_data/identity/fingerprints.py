@@ -66,11 +66,13 @@ class ExampleFingerprints:
         numbers: (n,), 64 bits each: the same for the same example.
         columns: (n,) each: what examples are made of, where that is known.
         is_rounded: whether decimals were rounded to few digits.
+        to_the_last_digit: whether other names or last digits make another example: several answers to one prompt may be close.
     """
 
     numbers: Array
     columns: Sequence[Array] = ()
     is_rounded: bool = False
+    to_the_last_digit: bool = False
 
     @classmethod
     def of(cls, *parts: Any) -> ExampleFingerprints | None:
@@ -108,7 +110,7 @@ class ExampleFingerprints:
         Names count, unless the other columns hold so much that only copies agree in them. Whatever is left out, independent
         examples stay independent, so that the tests for copies hold.
         """
-        if n_copies(self.numbers, self.columns):
+        if self.to_the_last_digit or n_copies(self.numbers, self.columns):
             return self
         others = [column for column in self.columns if not _names_rows(column)]
         without = ExampleFingerprints.of_columns(others) if others else self
