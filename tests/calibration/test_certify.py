@@ -271,6 +271,29 @@ def test_a_mean_in_every_row_is_no_outcome() -> None:
     with pytest.raises(rf.InvalidInputError, match="must be on an outcome of each example"):
         rf.certify(rf.ParetoTesting().plan(opt, problem), test, problem)
     assert rf.calibrate(rf.LossTable(configs, {"error": np.zeros((5, 400)), "cost": cost}), problem)  # nobody errs
+
+
+def test_a_price_of_the_setting_may_be_limited() -> None:
+    rng = np.random.default_rng(0)
+    wrong, cost = rng.random((5, 400)) < 0.05, rng.random((5, 400))
+    configs = [{"s": s} for s in range(5)]
+    for each in (
+        [0.05, 0.1, 0.2, 0.4, 0.8],
+        [1 / 12, 0.25, 0.5, 11 / 12, 1.0],
+        np.linspace(0.1, 0.9, 5) ** 2,
+        [0.004217] * 5,
+    ):
+        price = np.repeat(np.asarray(each)[:, None], 400, axis=1)
+        table = rf.LossTable(configs, {"error": wrong, "cost": cost, "price": price})
+        certificate = rf.calibrate(table, rf.Problem(["error <= 0.1", "price <= 0.3"], minimize="cost"))
+        assert certificate
+        assert certificate.certified["price"].max() <= 0.3
+
+
+def test_a_quantile_of_a_price_may_be_limited() -> None:
+    rng = np.random.default_rng(0)
+    wrong, cost = rng.random((5, 400)) < 0.05, rng.random((5, 400))
+    configs = [{"s": s} for s in range(5)]
     quantile = rf.Problem(["error <= 0.1", "q0.5(price) <= 3.5"], minimize="cost")
     prices = np.repeat(np.linspace(1.5, 2.5, 5)[:, None], 400, axis=1)
     assert rf.calibrate(rf.LossTable(configs, {"error": wrong, "cost": cost, "price": prices}), quantile)

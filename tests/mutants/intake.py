@@ -47,7 +47,7 @@ def settings_may_state_their_means() -> None:
 
 
 def means_are_outcomes() -> None:
-    everywhere(missing.refuse_means, lambda problem, table: None)
+    everywhere(missing.refuse_means, lambda *given: None)
 
 
 def everything_mixes() -> None:

@@ -102,7 +102,7 @@ def calibrate(
     if others is None:  # with unlabelled examples, columns of theirs are added first
         check_fit(problem, table)
         warn_of_small_groups(problem, table.bounds, table.group)
-    refuse_means(problem, table)
+    refuse_means(problem, table, table.n_examples)
     chosen = resolve_defaults(make_method(method), table, table.n_examples)
     if safest := getattr(chosen, "safest", None):
         refuse_measured_order(safest, table, problem)
@@ -166,7 +166,7 @@ def certify(plan: Plan, test: LossTable, problem: Problem) -> Certificate:
     if test.batch_size is None:
         check_fit(problem, test)
         warn_of_small_groups(problem, test.bounds, test.group)
-        refuse_means(problem, test)
+        refuse_means(problem, test, plan.opt.n_examples + test.n_examples)
         refuse_measured_order(getattr(plan.method, "safest", None) or (), test, problem)
     certificate = certified(plan, test, problem)
     if test.batch_size is not None:  # evaluated on demand by tune, which records the question itself

@@ -123,7 +123,7 @@ def frontier(
     refuse_repeats(table, limited_losses(problem))
     if (others := _others(unlabelled, problem, table)) is not None:
         table, _ = with_unlabelled(table, problem, others, seed)
-    refuse_means(problem, table)
+    refuse_means(problem, table, table.n_examples)
     planner = resolve_defaults(make_method(method), table, table.n_examples)
     refuse_measured_order(getattr(planner, "safest", None) or (), table, problem)
     opt, test = table.split(planner.opt_fraction, seed=seed)
@@ -154,7 +154,7 @@ def _all_together(
     grid, others = ValueGrid.of(problem, alphas), _others(unlabelled, problem, table)
     if others is None:  # with unlabelled examples, columns of theirs are added first
         check_fit(grid.at([0] * len(grid.varying)), table)
-    refuse_means(problem, table)
+    refuse_means(problem, table, table.n_examples)
     planner = resolve_defaults(make_method(method), table, table.n_examples)
     refuse_measured_order(getattr(planner, "safest", None) or (), table, problem)
     found = make_frontier(table, grid, planner, seed, unlabelled=others)

@@ -25,7 +25,7 @@ from riskfront._problems.terms import Term
 from riskfront._support.arrays import IntArray
 from riskfront.errors import InvalidInputError, LeftOutWarning
 
-_SEVERAL = 8  # examples from which on one number for all of them is no accident
+_LARGE = 100  # prices are rarely fractions with larger denominators, means of many outcomes are
 
 
 def check_fit(problem: Problem, table: LossTable) -> None:
@@ -50,20 +50,27 @@ def check_fit(problem: Problem, table: LossTable) -> None:
     problem.check_names([*table.loss_names, *own], table.group_names)
 
 
-def refuse_means(problem: Problem, table: LossTable) -> None:
-    """Raise an error if a limited loss is a number of the setting: the mean over all examples, say, in every row."""
+def refuse_means(problem: Problem, table: LossTable, n_outcomes: int) -> None:
+    """Raise an error if a limited loss holds the mean of ``n_outcomes`` 0/1 outcomes in every row of its setting.
+
+    Such numbers are whole counts over ``n_outcomes``. A price of the setting may be one, too, but then few numbers divide
+    the counts and ``n_outcomes``: a price of 1/8 or .35 is told apart by its small denominator, and passes.
+    """
     rows = some_settings(table)
     for limit in problem.limits:
         if limit.quantile is not None or limit.term.over or limit.loss not in table.loss_names:
             continue
-        if table.is_binary(limit.loss) or table.n_examples < _SEVERAL:
+        if table.is_binary(limit.loss):
             continue
         values = table.sequences(Term(limit.loss), rows)[0]
-        if (values == values[:, :1]).all() and (values[:, 0] % 1 != 0).any():
+        counts = np.asarray(values[:, 0], dtype=np.float64) * n_outcomes
+        if (values != values[:, :1]).any() or (np.abs(counts - counts.round()) > 1e-7 * n_outcomes).any():
+            continue
+        if n_outcomes // math.gcd(n_outcomes, *counts.round().astype(np.int64).tolist()) > _LARGE:
             raise InvalidInputError(
                 f"a limit must be on an outcome of each example; '{limit.loss}' is one number in each setting, the same on all "
-                f"{table.n_examples:,} examples. A mean over examples is no outcome: give that of each. A price needs no test: "
-                "keep the settings that you want, with where= or --where, or make it an objective."
+                f"{table.n_examples:,} examples, as the mean of {n_outcomes:,} outcomes of 0 and 1 is. Give the outcome of each "
+                "example. If it is a price, it needs no test: keep the settings that you want, with where= or --where."
             )
 
 
