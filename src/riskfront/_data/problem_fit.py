@@ -69,8 +69,8 @@ def refuse_means(problem: Problem, table: LossTable, n_outcomes: int) -> None:
         if n_outcomes // math.gcd(n_outcomes, *counts.round().astype(np.int64).tolist()) > _LARGE:
             raise InvalidInputError(
                 f"a limit must be on an outcome of each example; '{limit.loss}' is one number in each setting, the same on all "
-                f"{table.n_examples:,} examples, as the mean of {n_outcomes:,} outcomes of 0 and 1 is. Give the outcome of each "
-                "example. If it is a price, it needs no test: keep the settings that you want, with where= or --where."
+                f"{table.n_examples:,} examples, as the mean of {n_outcomes:,} outcomes of 0 and 1 is. Give the outcome of "
+                "each example. If it is a price, it needs no test: keep the settings that you want, with where= or --where."
             )
 
 
