@@ -302,7 +302,7 @@ SUITES = [
     Suite("sequential: checked on planning examples", one_by_one(checked_on_planning_examples), 100, DELTA),
     Suite("tune, adaptive: all break the limit", one_by_one(adaptive_tune), 500, DELTA),
     Suite("tune, adaptive: safe ones first", one_by_one(some_are_safe), 300, DELTA),
-    Suite("tune, adaptive: given up one after the other", one_by_one(given_up), 300, DELTA),
+    Suite("tune, adaptive: given up one after the other", one_by_one(given_up), 600, DELTA),
     Suite("tune: asked again by a function that counts", one_by_one(asked_by_a_function_that_counts), 150),
     Suite("sequential: Inspect's early stopping", one_by_one(inspected), 600, DELTA),
     Suite("sequential: Inspect, run until it passes", one_by_one(inspected_twice), 400, DELTA),
