@@ -25,7 +25,7 @@ from riskfront._problems.terms import Term
 from riskfront._support.arrays import IntArray
 from riskfront.errors import InvalidInputError, LeftOutWarning
 
-_SEVERAL = 8  # examples from which on one number for all of them is no accident
+_SEVERAL = 100  # examples from which on one number for all of them is no accident
 
 
 def check_fit(problem: Problem, table: LossTable) -> None:
