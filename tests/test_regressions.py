@@ -165,7 +165,7 @@ assert threads() == before, (before, threads())
 def test_words_do_not_round_up_to_certainty_or_call_milliseconds_percent():
     certain = rf.calibrate(table(4000), rf.Problem(PROBLEM.limits, minimize=["cost"], delta=1e-9))
     assert certain.verdict().startswith("With 99.9999999 % confidence")
-    losses = {"seconds": np.full((1, 200), 0.1), "cost": np.ones((1, 200))}
+    losses = {"seconds": np.tile([0.1, 0.12], 100)[None, :], "cost": np.ones((1, 200))}
     slow = rf.LossTable([{"a": 0}], losses, bounds={"seconds": (0, 10)})
     found = rf.calibrate(slow, rf.Problem([rf.Limit("seconds", at_most=0.9)], minimize=["cost"]), method="holm")
     assert "seconds stays at or below 0.9." in found.verdict()

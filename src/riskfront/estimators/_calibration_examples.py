@@ -52,6 +52,7 @@ class Examples:
         found = given.fingerprints
         if found is None:
             return given
+        found = replace(found, to_the_last_digit=True)  # rows of X alone are looked at below
         kept = found.kept(repeats)
         own = given if len(kept.positions) == len(found) else given.take(kept.positions)
         if repeats != "independent":

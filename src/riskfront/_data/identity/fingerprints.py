@@ -421,7 +421,7 @@ def _text_of(value: Any) -> Any:
     value = plain(value)
     if value is None or value is pd.NA or value is pd.NaT or isinstance(value, bool | int | float):
         return repr(value)
-    return Description(value).digest
+    return f"object {Description(value).digest}"  # no name of a row
 
 
 def _columns_of_sparse(matrix: Any) -> list[Array]:
