@@ -1,5 +1,7 @@
 """LossTable: parts, sums, splits, identity."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -237,6 +239,25 @@ def test_equal_losses_of_examples_that_were_compared_themselves() -> None:
     assert rf.calibrate(compared, problem, method="holm")
     with pytest.raises(rf.errors.InvalidInputError, match="repetitions of others"):
         rf.calibrate(compared.subset([*range(600), 0]), problem, method="holm")
+
+
+@pytest.mark.parametrize(
+    ("n", "cost"),
+    [
+        (4000, lambda random, n: 1 + 0.001 * random.random(n)),  # single precision has 8,389 numbers there
+        (200_000, lambda random, n: np.where(random.random(n) < 0.2, 0.0, random.random(n))),  # answers from a cache
+        (1_000_000, lambda random, n: random.random(n)),
+    ],
+)
+def test_numbers_that_single_precision_makes_equal_are_no_copies(n: int, cost: Callable[..., np.ndarray]) -> None:
+    random = np.random.default_rng(0)
+    costs, error = cost(random, n), random.random((1, n)) < 0.1
+    problem = rf.Problem("error <= 0.2", minimize="cost")
+    assert rf.calibrate(rf.LossTable([{"k": 0}], {"error": error, "cost": [costs]}), problem, method="holm")
+    if n > 4000:  # in so narrow a range that many copies cannot be told from chance
+        again = random.integers(0, n, n)
+        with pytest.raises(rf.errors.InvalidInputError, match="to the last digit"):
+            rf.calibrate(rf.LossTable([{"k": 0}], {"error": error[:, again], "cost": [costs[again]]}), problem)
 
 
 def test_labelled_data_in_another_order_are_refused() -> None:

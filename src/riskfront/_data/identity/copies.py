@@ -29,6 +29,7 @@ _WORD = re.compile(r"\w{1,8}")  # long words, and texts without spaces, in piece
 _TOLD_APART = 0.95  # share of different contents that a random part of each must tell apart
 _BITS = 64  # that are looked at, but at least a quarter and at most half of all
 _DIGITS = 2.0**52
+_BEYOND_ROUNDING = 5  # copies are at least so many times as many as numbers that rounding made equal
 _BLOCK = 1 << 14
 
 
@@ -95,7 +96,17 @@ def n_continuous_copies(fingerprints: Array, columns: Iterable[Array]) -> int:
     if (counts > 1).sum() < _REPEATED or (counts**2).sum() < _HARMLESS * n:
         return 0
     first = np.unique(fingerprints, return_index=True)[1]
-    return n - len(first) if one_is_continuous(columns, first, first[counts > 1], n) else 0
+    repeated = int((counts > 1).sum())
+    telling = (column for column in columns if repeated > _BEYOND_ROUNDING * _pairs_by_rounding(column[first]))
+    return n - len(first) if one_is_continuous(telling, first, first[counts > 1], n) else 0
+
+
+def _pairs_by_rounding(values: Array) -> float:
+    """About how many pairs of these values, drawn independently, rounding makes equal: fingerprints are made of single
+    precision, which has few numbers between 1.0001 and 1.0002."""
+    low, high = (float(end) for end in np.nanquantile(np.asarray(values, dtype=np.float64), [0.05, 0.95]))
+    step = float(np.spacing(np.float32(max(abs(low), abs(high)))))
+    return len(values) ** 2 / 2 * step / (high - low) if high > low else float(len(values) ** 2)
 
 
 def one_is_continuous(columns: Iterable[Array], first: IntArray, again: IntArray, n: int) -> bool:
