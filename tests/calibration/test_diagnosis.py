@@ -13,7 +13,9 @@ from tests.support.tables import random_table
 def one_setting(losses: np.ndarray, **more: object) -> rf.LossTable:
     losses = np.atleast_2d(losses)
     configs = [{"t": i} for i in range(len(losses))]
-    return rf.LossTable(configs, {"error": losses, "cost": np.ones(losses.shape)}, **more)
+    # costs tell examples apart: without them the operating system would draw the order of the bets
+    cost = np.random.default_rng(0).random(losses.shape)
+    return rf.LossTable(configs, {"error": losses, "cost": cost}, **more)
 
 
 def diagnosis(table: rf.LossTable, limit: rf.Limit, method: str = "bonferroni") -> dict:

@@ -110,7 +110,8 @@ def test_no_policy_of_an_earlier_choice_stays_where_nothing_is_certified(folder,
     riskfront("cascade", runs, "--limit", "score drop <= -0.5..0.1/2", *given, "--out", out)
     assert riskfront("choose", out, "--runs", runs, "--limit", "score drop <= 0.1").returncode == 0
     assert (out / "policy.json").exists()
-    assert riskfront("choose", out, "--runs", runs, "--limit", "score drop <= -0.5").returncode == 1
+    with pytest.warns(UserWarning, match=r"policy.json' was removed"):
+        assert riskfront("choose", out, "--runs", runs, "--limit", "score drop <= -0.5").returncode == 1
     assert not (out / "policy.json").exists()
 
 

@@ -265,7 +265,7 @@ def _read_large(folder: Path) -> str:
     layout = long_format.Layout(("level",), "example", loss_columns=("error", "cost"), group_columns=())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(on_disk, "cache_folder", lambda: folder / "cache")
-        patch.setattr(on_disk, "_state", lambda path: [])  # wherever it was copied to
+        patch.setattr(on_disk, "_states", lambda source: [])  # wherever it was copied to
         patch.setattr(on_disk, "_digest", lambda value: "0")
         if (folder / "cache").exists():
             patch.setattr(on_disk, "_convert", _made_again)
