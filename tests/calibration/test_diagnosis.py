@@ -60,6 +60,19 @@ def test_a_risk_that_is_not_below_the_limit() -> None:
     )
 
 
+@pytest.mark.parametrize("method", ["bonferroni", "pareto-testing", "split-fst"])
+def test_limits_that_no_setting_keeps_together(method: str) -> None:
+    """To offer safer settings is no advice where those that are safer break another limit."""
+    random, trade = np.random.default_rng(0), np.linspace(0, 1, 6)[:, None]
+    error, slow = random.random((6, 1500)) < 0.01 + 0.4 * trade, random.random((6, 1500)) < 0.41 - 0.4 * trade
+    table = rf.LossTable([{"t": i} for i in range(6)], {"error": error, "slow": slow})
+    found = rf.calibrate(table, rf.Problem(["error <= 0.1", "slow <= 0.1"], minimize="slow"), method=method)
+    assert not found
+    assert "The limits conflict: each is kept by some setting, all together by none." in found.diagnosis["message"]
+    alone = rf.calibrate(table.select([4, 5]), rf.Problem("error <= 0.1", minimize="slow"), method=method)
+    assert "offer safer settings" in alone.diagnosis["message"]
+
+
 def test_a_risk_too_near_to_the_limit() -> None:
     losses = np.zeros(10_000, dtype=bool)
     losses[:999] = True

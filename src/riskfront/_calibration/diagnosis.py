@@ -35,11 +35,22 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
         reached == np.nanmin(reached)
     )  # p-values of 1 say nothing: there the distance to the limits tells
     nearest = int(equally[np.argmin(evidence.margin(decision.rows[equally]))]) if len(equally) > 1 else int(equally[0])
-    declared = plan.method.name == "ordered-knob"
-    return explain(evidence, decision.rows[nearest : nearest + 1], float(decision.levels[nearest]), declared)
+    declared, row = plan.method.name == "ordered-knob", decision.rows[nearest : nearest + 1]
+    return explain(evidence, row, float(decision.levels[nearest]), declared, _limits_conflict(plan, evidence))
 
 
-def explain(evidence: Evidence, row: IntArray, level: float, by_sequence: bool = False) -> dict[str, Any]:
+def _limits_conflict(plan: Plan, evidence: Evidence) -> bool:
+    """Whether each limit is kept by some setting, as measured on planning examples, and all of them by none."""
+    table = plan.opt if plan.opt.n_examples else evidence.table
+    if len(evidence.tests) < 2 or table.is_lazy:
+        return False
+    kept = Evidence(evidence.problem, table).risks() < np.array([test.alpha for test in evidence.tests])
+    return bool(kept.any(axis=0).all() and not kept.all(axis=1).any())
+
+
+def explain(
+    evidence: Evidence, row: IntArray, level: float, by_sequence: bool = False, conflict: bool = False
+) -> dict[str, Any]:
     """What stood in the way of one tested setting, in numbers and in words."""
     test, worst = _in_the_way(evidence, row, level)
     by_group = test.p_values(evidence.table, row, np.array([level]))[0]
@@ -66,7 +77,7 @@ def explain(evidence: Evidence, row: IntArray, level: float, by_sequence: bool =
     }
     # elsewhere on the knob a condition that depends on the setting covers more examples; any other covers the same
     begins = by_sequence and test.limit.given in evidence.table.loss_names
-    message = _message({**found, "begins_with_few": begins}, mean, test.alpha)
+    message = _message({**found, "begins_with_few": begins, "conflict": conflict}, mean, test.alpha)
     if if_perfect is not None and 0 < n < if_perfect and test.p_value == "betting" and test.alpha < _SMALL_LIMIT:
         message += (
             f" A single loss may be as large as {test.high:g}. To rule out that losses of this size are rare but frequent "
@@ -142,6 +153,11 @@ def _message(found: dict[str, Any], mean: float, alpha: float) -> str:
         as_now = "about as many as now: as many new ones would give it an even chance"
         more = f"{_times(factor)} as many as now" if factor >= 1.05 else as_now
         return f"{seen} With this mean, about {same:,} such testing examples would pass, {more}."
+    if mean >= alpha and found["conflict"]:
+        return (
+            f"{seen} The limits conflict: each is kept by some setting, all together by none. Loosen one of them, or offer "
+            "settings that keep all; more examples will not help."
+        )
     if mean >= alpha:
         advice = "loosen it or offer safer settings; more examples will not help."
         return f"{seen} What was measured is not within the limit: {advice}"
