@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from riskfront.testing._procedures import DEPENDENCE, misses, true_hypotheses, u
 from tests.contracts import test_procedures as procedures
 from tests.monte_carlo.suites import SUITES
 from tests.support.simulation import Suite
+from tests.validity.doors import count_misses
 from tests.validity.measured import FIRST, Measured
 
 #: a p-value or a procedure takes microseconds where a certificate takes hundredths of a second
@@ -75,13 +77,12 @@ def of_methods(trials: int) -> Iterator[Measured]:
                 )
 
 
-def of_doors(trials: int) -> Iterator[Measured]:
+def of_doors(trials: int, jobs: int = 1, kept: Path | None = None) -> Iterator[Measured]:
     """Every public door on a hard null: calibrate, certify, tune, estimators, frontier, check, and every kind of limit."""
-    for name, suite in SUITES.items():
-        if name not in NO_GUARANTEE and not suite.needs:
-            door, _, population = name.partition(": ")
-            made = _size(suite, trials)
-            yield Measured("doors", door, population, suite.misses(range(FIRST, FIRST + made)), made, suite.delta)
+    made = {s.name: _size(s, trials) for s in SUITES.values() if s.name not in NO_GUARANTEE and not s.needs}
+    for name, missed, seconds in count_misses({name: range(FIRST, FIRST + n) for name, n in made.items()}, jobs, kept):
+        door, _, population = name.partition(": ")
+        yield Measured("doors", door, population, missed, made[name], SUITES[name].delta, seconds)
 
 
 def _size(suite: Suite, trials: int) -> int:
@@ -95,5 +96,4 @@ FAMILIES: dict[str, Callable[[int], Iterator[Measured]]] = {
     "p-values": of_p_values,
     "procedures": of_procedures,
     "methods": of_methods,
-    "doors": of_doors,
 }

@@ -16,7 +16,7 @@ FIRST = 1_000_000
 
 @dataclass(frozen=True)
 class Measured:
-    """``allowed``: the probability of a miss that the guarantee allows."""
+    """``allowed``: the probability of a miss that the guarantee allows. ``seconds``: of other processes."""
 
     family: str
     guarantee: str
@@ -24,6 +24,7 @@ class Measured:
     misses: int
     trials: int
     allowed: float = 0.1
+    seconds: float = 0.0
 
     @property
     def rate(self) -> float:

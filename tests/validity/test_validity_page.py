@@ -7,6 +7,7 @@ from riskfront.methods._registry import BY_NAME
 from riskfront.statistics._p_values import NAMES
 from tests.monte_carlo.suites import SUITES
 from tests.mutants.trial_of_mutants import MUTANTS
+from tests.validity.doors import count_misses
 from tests.validity.guarantees import FAMILIES, NO_GUARANTEE, guaranteed_methods, of_p_values, of_procedures
 from tests.validity.measured import Measured
 from tests.validity.page import page
@@ -25,6 +26,20 @@ def test_every_p_value_and_procedure_is_on_the_page() -> None:
     named = {line.guarantee for line in of_p_values(2)}
     assert named == set(NAMES) - {"auto"}
     assert {line.guarantee for line in of_procedures(2)} > {"holm", "fixed sequence", "fallback"}
+
+
+def test_doors_are_counted_in_parts_and_a_run_goes_on(tmp_path) -> None:
+    asked, kept = {"calibrate: holm": range(7, 67)}, tmp_path / "kept.jsonl"
+    misses = SUITES["calibrate: holm"].misses(range(7, 67))
+    ((name, counted, seconds),) = count_misses(asked, 2, kept)
+    assert (name, counted) == ("calibrate: holm", misses)
+    whole = kept.read_text().splitlines()
+    assert len(whole) == 2
+    kept.write_text(whole[0] + "\n")  # as if the run had been stopped
+    assert [found[:2] for found in count_misses(asked, 1, kept)] == [(name, misses)]
+    assert kept.read_text().splitlines()[0] == whole[0]
+    kept.write_text("\n".join(whole))
+    assert list(count_misses(asked, 1, kept)) == [(name, misses, pytest.approx(seconds))]  # nothing is counted again
 
 
 def test_suites_left_out_exist() -> None:
