@@ -1,4 +1,4 @@
-"""Suites of the public doors, many trials of each, in several processes; what was counted is kept, so that a stopped run goes on."""
+"""Suites of the public doors, many trials of each, in several processes; counts are kept, so that a stopped run goes on."""
 
 from __future__ import annotations
 
