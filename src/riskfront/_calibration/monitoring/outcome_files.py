@@ -198,7 +198,10 @@ def parsed(
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInputError(f"outcomes must be UTF-8 text; they are not ({error.reason}).") from None
+        raise InvalidInputError(
+            f"outcomes must be CSV or JSON lines, as UTF-8 text; these are not ({error.reason}). Write another format, such as "
+            "Parquet, as CSV first."
+        ) from None
     return _from_json(text, header) if kind == "json" else _from_csv(text, header, kind, names)
 
 
