@@ -33,7 +33,7 @@ newest:
 mutants: $(VENV)/dev.done
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants
 
-# every guarantee on every hard population, and every known trap (about ten minutes of one core); writes docs/compare/validity.md
+# every guarantee on every hard population, and every known trap (over an hour of processor time, all cores); writes docs/compare/validity.md
 validity: $(VENV)/dev.done
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.validity
 
