@@ -2,6 +2,7 @@
 
     python -m benchmarks.planning_study --trials 100 --out benchmarks/results/planning_study.md
     python -m benchmarks.planning_study --study shares --trials 100 --out benchmarks/results/planning_shares.md
+    python -m benchmarks.planning_study --study gaps --trials 100 --tables TABLES --out benchmarks/results/planning_gaps.md
 
 The simulated classifier of `benchmarks.adaptive_classifier`, 6,480 settings on a grid, clipped drop, delta = .1. A share of the
 examples plans: a way to smooth gives risks, their front with the costs, in order of risk, is the path. The others test it by
@@ -12,6 +13,7 @@ no plan can beat on average. Draws are the same for all ways; in the study of sh
 from __future__ import annotations
 
 import argparse
+import itertools
 import shlex
 import sys
 from collections.abc import Callable
@@ -22,28 +24,39 @@ import pandas as pd
 from scipy import stats
 
 from benchmarks.adaptive_classifier import make_world
+from riskfront.experiment._paper.stored_tables import CALIBRATION, find_tables
 from riskfront.methods._similarity import GridSimilarity, similarity
 
 ALPHAS, DELTA = (0.025, 0.05, 0.1), 0.1
 CASES = ((500, 0.15), (1_000, 0.15), (1_000, 0.2), (5_000, 0.1), (5_000, 0.15), (5_000, 0.2))
 SIZES, SHARES = (5_000, 1_000, 500), (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
 FEW_WAYS = ("as measured", "twicing, 2 steps", "the truth")  # in the study of shares
+GAPS_CASES = ((1_000, 0.2), (5_000, 0.15))
+GAPS = {
+    f"gaps above {step:.0%} filled, risk up to {slack:.0%} above": (step, slack)
+    for step in (0.02, 0.1)
+    for slack in (0.1, 0.3)
+}
 Plan = Callable[[np.ndarray], np.ndarray]  # losses of the planning examples, (settings, examples) -> risks
 
 
 class Study:
     """The population, and every way to plan on a sample of it."""
 
-    def __init__(self, rows: int) -> None:
-        world = make_world(rows)
-        self.loss = np.asarray(world.losses["drop_clipped"], dtype=np.float32)
-        self.cost = np.asarray(world.losses["cost"], dtype=np.float64).mean(axis=1)
+    def __init__(self, configs: pd.DataFrame, losses: np.ndarray, costs: np.ndarray) -> None:
+        self.loss = np.asarray(losses, dtype=np.float32)
+        self.cost = np.asarray(costs, dtype=np.float64).mean(axis=1)
         self.risk = self.loss.mean(axis=1, dtype=np.float64)
-        found = similarity(pd.DataFrame(world.configs))
+        found = similarity(configs)
         assert isinstance(found, GridSimilarity)
         self.like, self.shape = found, found.rows.shape
         self.places = np.stack(np.unravel_index(np.argsort(found.rows.ravel()), self.shape), axis=1).astype(float)
         self.best = [self.cost[self.risk <= alpha].min() for alpha in ALPHAS]
+
+    @classmethod
+    def simulated(cls, rows: int) -> Study:
+        world = make_world(rows)
+        return cls(pd.DataFrame(world.configs), world.losses["drop_clipped"], world.losses["cost"])
 
     def ways(self) -> dict[str, Plan]:
         mean = measured
@@ -125,19 +138,33 @@ class Study:
         return found
 
     def trial(
-        self, n: int, share: float, number: int, ways: dict[str, Plan], same_draws: bool = False
+        self,
+        n: int,
+        share: float,
+        number: int,
+        ways: dict[str, Plan],
+        same_draws: bool = False,
+        fillings: dict[str, tuple[float, float]] | None = None,
     ) -> dict[str, list[float]]:
-        """The true cost of what each way gets certified, for each alpha; 1 where nothing is."""
+        """The true cost of what each way gets certified, for each alpha; that of the dearest setting where nothing is."""
         rng = np.random.default_rng([n, number] if same_draws else [n, round(1000 * share), number])
         planning = round(share * n)
         drawn = rng.integers(0, self.loss.shape[1], n)
         errors = self.loss @ np.bincount(drawn[planning:], minlength=self.loss.shape[1]).astype(np.float32)
         losses, found = self.loss[:, drawn[:planning]], {}
         for name, way in ways.items():
-            path = front(way(losses), self.cost)
-            passed = [np.logical_and.accumulate(errors[path] <= allowed(n - planning, a)) for a in ALPHAS]
-            found[name] = [float(self.cost[path[p]].min()) if p.any() else 1.0 for p in passed]
+            risks = way(losses)
+            path = front(risks, self.cost)
+            found[name] = self.certified(path, errors, n - planning)
+            for filling, (step, slack) in (fillings or {}).items():
+                filled = with_gaps_filled(path, risks, self.cost, step, slack)
+                found[f"{name}, {filling}"] = self.certified(filled, errors, n - planning)
         return found
+
+    def certified(self, path: np.ndarray, errors: np.ndarray, n: int) -> list[float]:
+        """The lowest true cost on the path before the first failure, for each alpha."""
+        passed = [np.logical_and.accumulate(errors[path] <= allowed(n, a)) for a in ALPHAS]
+        return [float(self.cost[path[p]].min()) if p.any() else float(self.cost.max()) for p in passed]
 
 
 def measured(losses: np.ndarray) -> np.ndarray:
@@ -150,6 +177,25 @@ def front(risks: np.ndarray, cost: np.ndarray) -> np.ndarray:
     order = np.lexsort((cost, risks))
     lowest = np.minimum.accumulate(cost[order])
     return order[np.r_[True, cost[order][1:] < lowest[:-1]]]
+
+
+def with_gaps_filled(path: np.ndarray, risks: np.ndarray, cost: np.ndarray, step: float, slack: float) -> np.ndarray:
+    """The path, and where the next setting costs less by more than `step`, before it the least risky setting of each `step` of
+    cost in between, if its risk is at most `slack` above that of the next one. (A less risky one would be on the front.)"""
+    found = [path[0]]
+    for above, below in itertools.pairwise(path):
+        high = cost[above]
+        while high / cost[below] > 1 + step:
+            low = high / (1 + step)
+            between = np.flatnonzero(
+                (cost < high) & (cost >= max(low, cost[below])) & (risks <= risks[below] * (1 + slack))
+            )
+            between = between[between != below]
+            if len(between):
+                found.append(between[np.argmin(risks[between])])
+            high = low
+        found.append(below)
+    return np.array(list(dict.fromkeys(found)))
 
 
 def allowed(n: int, alpha: float) -> int:
@@ -183,6 +229,28 @@ def lines_of_shares(study: Study, trials: int) -> list[str]:
     return lines
 
 
+def lines_of_gaps(studies: dict[str, Study], trials: int) -> list[str]:
+    """Path by path with gaps filled, beside the same path without."""
+    lines = []
+    for title, study in studies.items():
+        all_ways = study.ways()
+        ways = {name: all_ways[name] for name in FEW_WAYS[:2]}
+        for n, share in GAPS_CASES:
+            runs = [study.trial(n, share, number, ways, True, GAPS) for number in range(trials)]
+            lines += ["", f"## {title}: {n:,} examples, {share:g} of them plan", ""]
+            lines += ["| path | " + " | ".join(f"alpha {a:g}" for a in ALPHAS) + " |", "| --- | --- | --- | --- |"]
+            for name in ways:
+                plain = np.array([run[name] for run in runs])
+                lines.append(_line(name, study, plain.tolist()))
+                for filling in GAPS:
+                    more = 100 * (np.array([run[f"{name}, {filling}"] for run in runs]) / plain - 1)
+                    error = more.std(axis=0) / np.sqrt(trials)
+                    cells = [f"{mean:+.2f} % of it ({e:.2f})" for mean, e in zip(more.mean(axis=0), error, strict=True)]
+                    lines.append(f"| {filling} | " + " | ".join(cells) + " |")
+            print("\n".join(lines[-2 * len(GAPS) - 6 :]), flush=True)
+    return lines
+
+
 def _line(name: str, study: Study, costs: list[list[float]]) -> str:
     excess = 100 * (np.array(costs) / study.best - 1)
     spread = excess.std(axis=0) / np.sqrt(len(excess))
@@ -190,21 +258,36 @@ def _line(name: str, study: Study, costs: list[list[float]]) -> str:
     return f"| {name} | " + " | ".join(cells) + " |"
 
 
+def real_tables(folder: Path) -> dict[str, Study]:
+    found = {}
+    for stored in find_tables(folder, tuple(CALIBRATION)):
+        table = stored.load()
+        flops = table.losses("flops")
+        found[stored.title] = Study(
+            table.configs, table.losses("accuracy_drop_clipped"), flops / flops.mean(axis=1).max()
+        )
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=100)
-    parser.add_argument("--study", choices=("ways", "shares"), default="ways")
+    parser.add_argument("--study", choices=("ways", "shares", "gaps"), default="ways")
     parser.add_argument("--rows", type=int, default=20_000, help="of the population")
+    parser.add_argument("--tables", type=Path, help="of the study of gaps")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    study = Study(given.rows)
-    lines = lines_of(study, given.trials, CASES) if given.study == "ways" else lines_of_shares(study, given.trials)
+    study = Study.simulated(given.rows)
+    if given.study == "gaps":
+        lines = lines_of_gaps({"simulated": study} | (real_tables(given.tables) if given.tables else {}), given.trials)
+    else:
+        lines = lines_of(study, given.trials, CASES) if given.study == "ways" else lines_of_shares(study, given.trials)
     if given.out:
         command = shlex.join(["python", "-m", "benchmarks.planning_study", *sys.argv[1:]])
         head = [
-            f"Made by `{command}`. Mean true cost over the best setting that truly holds (standard error); 1 where nothing"
+            f"Made by `{command}`. Mean true cost over the best setting that truly holds (standard error); the dearest"
         ]
-        head += ["was certified. 6,480 settings, clipped drop, delta = .1, the path alone, no fallback test."]
+        head += ["setting where nothing was certified. Clipped drop, delta = .1, the path alone, no fallback test."]
         given.out.write_text("\n".join(head + lines) + "\n", encoding="utf-8")
 
 
