@@ -1,6 +1,7 @@
 """Certificates: what they show, refuse, write down and read back."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -139,12 +140,6 @@ def test_a_method_without_a_guarantee_certifies_nothing() -> None:
         assert (frontier["n_picked"] > 0).any()
 
 
-def test_a_certificate_of_another_schema_gets_a_sentence() -> None:
-    for version in (1, 2, 4, None):
-        with pytest.raises(InvalidInputError, match=r"reads certificates of schema version 3; got"):
-            rf.Certificate.from_dict({"schema": "riskfront.certificate", "schema_version": version})
-
-
 def test_no_certificate_no_setting(nothing: rf.Certificate) -> None:
     assert not nothing
     assert len(nothing.certified) == len(nothing.chosen) == len(nothing.measured) == 0
@@ -243,26 +238,35 @@ def test_json_is_plain_json(certificate: rf.Certificate, tmp_path: Path) -> None
     assert data["config"] == certificate.config
 
 
-def test_bad_files(certificate: rf.Certificate, tmp_path: Path) -> None:
+def with_changes(**changes: object) -> Callable[[str], str]:
+    return lambda text: json.dumps(json.loads(text) | changes)
+
+
+BAD_FILES = {
+    "cut off": (lambda text: text[: len(text) // 2], r"must be as it was saved; it is no JSON: .* cut off"),
+    "no object": (lambda text: "[1, 2]", "schema 'riskfront.certificate'"),
+    "something else": (lambda text: '{"a": 1}', "schema 'riskfront.certificate'"),
+    "an earlier schema": (with_changes(schema_version=2), "reads certificates of schema version 3; got 2"),
+    "a later schema": (with_changes(schema_version=99), "reads certificates of schema version 3; got 99"),
+    "no schema version": (with_changes(schema_version=None), "reads certificates of schema version 3; got None"),
+    "incomplete": (
+        lambda text: '{"schema": "riskfront.certificate", "schema_version": 3}',
+        "incomplete or malformed",
+    ),
+    "another setting": (with_changes(config={"a": 99, "b": 99}), "agree with itself"),
+    "another verdict": (with_changes(verdict="All is well."), "agree with itself"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_refused_files(case: str, certificate: rf.Certificate, tmp_path: Path) -> None:
+    change, message = BAD_FILES[case]
     path = tmp_path / "c.json"
     with pytest.raises(StoreError, match=r"cannot read the certificate .*No such file"):
         rf.Certificate.load(path)
     certificate.save(path)
-    text = path.read_text()
-    path.write_text(text[: len(text) // 2])
-    with pytest.raises(InvalidInputError, match=r"must be as it was saved; it is no JSON: .* cut off"):
+    path.write_text(change(path.read_text()))
+    before = path.read_bytes()
+    with pytest.raises(InvalidInputError, match=message):
         rf.Certificate.load(path)
-    for content, message in (
-        ({"a": 1}, "schema 'riskfront.certificate'"),
-        ({"schema": "riskfront.certificate", "schema_version": 99}, "schema version 3; got 99"),
-        ({"schema": "riskfront.certificate", "schema_version": 3}, "incomplete or malformed"),
-        ([1, 2], "schema 'riskfront.certificate'"),
-    ):
-        path.write_text(json.dumps(content))
-        with pytest.raises(InvalidInputError, match=message):
-            rf.Certificate.load(path)
-
-
-def test_saving_where_nothing_is(certificate: rf.Certificate, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"does not. Create it first"):
-        certificate.save(tmp_path / "no" / "c.json")
+    assert path.read_bytes() == before
