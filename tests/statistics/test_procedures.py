@@ -17,6 +17,7 @@ SAMPLES = [RNG.beta(0.3, 3, size=size) for size in (1, 2, 3, 5, 8, 13, 40) for _
 def test_as_the_oracle() -> None:
     for p in SAMPLES:
         assert FixedSequence().reject(p, 0.1).tolist() == ref.fixed_sequence(p, 0.1)
+        assert Graphical(chain(len(p))).reject(p, 0.1).tolist() == ref.fixed_sequence(p, 0.1)
         assert Bonferroni().reject(p, 0.1).tolist() == ref.bonferroni(p, 0.1)
         assert Holm().reject(p, 0.1).tolist() == ref.holm(p, 0.1)
         assert Uncorrected().reject(p, 0.1).tolist() == (p <= 0.1).tolist()
@@ -76,12 +77,6 @@ def test_empty_families() -> None:
     for procedure in (FixedSequence(), Bonferroni(), Holm(), Uncorrected()):
         assert procedure.reject(nothing, 0.1).shape == (0,)
         assert procedure.levels(nothing, 0.1).shape == (0,)
-
-
-def test_graphical_on_special_graphs() -> None:
-    for p in SAMPLES:
-        sequence = Graphical(chain(len(p)))
-        assert sequence.reject(p, 0.1).tolist() == ref.fixed_sequence(p, 0.1)
 
 
 def test_only_the_fixed_sequence_is_sequential() -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import riskfront as rf
@@ -203,39 +202,20 @@ def test_settings_that_share_a_name_with_a_column() -> None:
         assert any(set(frontier[c]) <= {10, 20, 30} for c in (name, f"setting {name}") if c in frontier)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["pareto-testing", "alpha-constrained"])  # tests/test_properties.py has more
-def test_json_round_trip(method: str, tmp_path: Path) -> None:
-    problem = rf.Problem(
-        [rf.Limit("error", at_most=0.12, per="label"), rf.Limit("answered", at_least=0.3)], ["cost", "regret"]
-    )
-    before = rf.calibrate(TABLE, problem, method=method)
-    before.save(tmp_path / "c.json")
-    after = rf.Certificate.load(tmp_path / "c.json")
-    assert after.to_dict() == before.to_dict()
-    assert after.problem == before.problem
-    assert after.configs == before.configs
-    pd.testing.assert_frame_equal(after.path, before.path)
-    pd.testing.assert_frame_equal(after.measured, before.measured)
-    assert rf.verify(after, TABLE) == []
-
-
-def test_json_round_trip_of_nothing(nothing: rf.Certificate, tmp_path: Path) -> None:
-    nothing.save(tmp_path / "c.json")
-    after = rf.Certificate.load(tmp_path / "c.json")
-    assert not after
-    assert after.to_dict() == nothing.to_dict()
-
-
-def test_json_is_plain_json(certificate: rf.Certificate, tmp_path: Path) -> None:
-    certificate.save(tmp_path / "c.json")
+def test_a_file_is_plain_json_and_comes_back(
+    nothing: rf.Certificate, certificate: rf.Certificate, tmp_path: Path
+) -> None:
+    """tests/test_properties.py has certificates of any kind."""
 
     def refuse(constant: str) -> None:
         pytest.fail(f"{constant} is no JSON")
 
-    data = json.loads((tmp_path / "c.json").read_text(), parse_constant=refuse)
-    assert data["schema_version"] == 3
-    assert data["config"] == certificate.config
+    for before in (nothing, certificate):
+        before.save(tmp_path / "c.json")
+        assert rf.Certificate.load(tmp_path / "c.json").to_dict() == before.to_dict()
+        data = json.loads((tmp_path / "c.json").read_text(), parse_constant=refuse)
+        assert data["schema_version"] == 3
+        assert data["config"] == (before.config if before else None)
 
 
 def with_changes(**changes: object) -> Callable[[str], str]:
