@@ -222,22 +222,6 @@ def test_what_is_refused() -> None:
         rf.calibrate(labelled, rf.Problem("error <= 0.1 proxy jugde", minimize="cost"), unlabelled=others)
     with pytest.raises(rf.InvalidInputError, match="must be others"):
         rf.calibrate(labelled, PROBLEM, unlabelled=labelled)
-    for options in (
-        {"quantile": 0.9},
-        {"over": "answered"},
-        {"gap_per": "g"},
-        {"worst": 0.1},
-        {"weights": "w", "largest_weight": 2},
-        {"padded": True, "per": "g"},
-    ):
-        with pytest.raises(rf.InvalidInputError, match="no valid test with a proxy is built"):
-            rf.Limit("error", at_most=0.1, proxy="judge", **options)
-    with pytest.raises(rf.InvalidInputError, match="tested by betting"):
-        rf.Limit("error", at_most=0.1, proxy="judge", p_value="binomial")
-    with pytest.raises(rf.InvalidInputError, match="another loss"):
-        rf.Limit("error", at_most=0.1, proxy="error")
-    with pytest.raises(rf.InvalidInputError, match="proxy_weight belongs"):
-        rf.Limit("error", at_most=0.1, proxy_weight=0.5)
 
 
 def test_texts_of_limits_with_proxies() -> None:

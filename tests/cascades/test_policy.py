@@ -226,6 +226,10 @@ CHANGED = {
     "the order of models": (lambda d: d["models"].reverse(), "must run what its certificate chose"),
     "no models": (lambda d: d.pop("models"), "incomplete or malformed"),
     "the certificate": (lambda d: d["certificate"].update(guaranteed=False), "must agree with itself"),
+    "an unknown kind": (lambda d: d.update(kind="casca$e"), "of a policy must be"),
+    "shares above 1": (lambda d: d.update(shares=[0.5, 0.6]), "of a policy must be"),
+    "a share below 0": (lambda d: d.update(shares=[2, -1]), "of a policy must be"),
+    "one share of two": (lambda d: d.update(shares=[0.5]), "of a policy must be"),
     "the schema": (lambda d: d.update(schema="x"), "schema 'riskfront.policy'"),
     "the schema version": (lambda d: d.update(schema_version=7), "schema version 1; got 7"),
 }

@@ -196,6 +196,10 @@ REFUSED = {
         lambda: rf.ParetoTesting.as_in_the_paper(max_settings=0),
         "max_settings must be at least 1",
     ),
+    **{
+        f"{share} of delta for Holm": (lambda s=share: rf.ParetoTesting(holm_share=s), "holm_share must lie in")
+        for share in (-0.1, 1.0, 1.5)
+    },
     "one beta": (lambda: rf.SplitFST(betas=1), "betas must be at least 2"),
     "an unknown spacing": (lambda: rf.SplitFST(spacing="cubic"), "spacing must be 'log', 'linear' or 'every'"),
     "no corner and no examples": (lambda: rf.SGT().plan(random_table().subset([]), ONE), "corner must be declared"),

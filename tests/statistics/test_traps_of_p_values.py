@@ -38,13 +38,6 @@ def test_signed_differences_fed_to_hoeffding_bentkus(alpha: float, flips: float)
         assert not too_many(type_one_errors(ours(table, alpha, name)), 3000, 0.1)
 
 
-def test_signed_losses_without_bounds_are_refused() -> None:
-    drops = np.array([[-1, 0, 1]])
-    table = rf.LossTable([{"t": 0}], {"drop": drops, "cost": np.ones((1, 3))})
-    with pytest.raises(rf.InvalidInputError, match=r"a limit on 'drop' needs bounds"):
-        rf.calibrate(table, rf.Problem([rf.Limit("drop", at_most=0.1, p_value="hoeffding-bentkus")], ["cost"]))
-
-
 def test_two_sided_betting() -> None:
     """Stakes of both signs find evidence that the risk differs from alpha, also when it is far above."""
     losses = (np.random.default_rng(1).random((1, 250)) < 0.6).astype(float)

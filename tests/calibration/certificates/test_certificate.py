@@ -129,6 +129,9 @@ def test_a_method_without_a_guarantee_certifies_nothing() -> None:
     for method in ("alpha-constrained", "alpha-delta-constrained"):
         found = rf.calibrate(TABLE, PROBLEM, method=method)
         assert found
+        assert not found.guaranteed
+        assert found.verdict().startswith("NO GUARANTEE")
+        assert found.to_dict()["guaranteed"] is False
         assert "certified" not in found.tested
         assert found.tested["picked"].any()
         assert "certified" not in found.to_dict()["path"]
@@ -149,14 +152,6 @@ def test_no_certificate_no_setting(nothing: rf.Certificate) -> None:
     assert nothing.verdict().startswith("Nothing could be certified. ")
     assert nothing.to_dict()["config"] is None
     assert "0 of 1 tested" in repr(nothing)
-
-
-def test_no_guarantee_is_said() -> None:
-    for method in ("alpha-constrained", "alpha-delta-constrained"):
-        found = rf.calibrate(TABLE, PROBLEM, method=method)
-        assert not found.guaranteed
-        assert found.verdict().startswith("NO GUARANTEE")
-        assert found.to_dict()["guaranteed"] is False
 
 
 def test_mixture() -> None:
