@@ -254,6 +254,7 @@ def test_slacks_from_some_totals_are_those_of_all(monkeypatch: pytest.MonkeyPatc
         assert (np.abs(ours) >= 6.9)[~decisive].all()
 
 
+@pytest.mark.slow
 def test_a_known_order_gives_every_value_a_share_of_its_own() -> None:
     """Nothing plans, so nothing tells which value is next: a sequence through several would wait at the loosest for ever."""
     rng = np.random.default_rng(0)

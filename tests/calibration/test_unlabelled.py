@@ -188,6 +188,7 @@ def test_a_frontier_to_choose_from_takes_them_too(tmp_path: Path) -> None:
         rf.frontier(labelled, problem, values, simultaneous=True)
 
 
+@pytest.mark.slow
 def test_other_unlabelled_examples_are_another_question() -> None:
     """Whoever asks the same labels with the help of one set of unlabelled examples after another has as many tries."""
     labelled, others = tables(8)
@@ -301,6 +302,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert (done.returncode, "--unlabelled FILE" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_missing_outcomes_are_refused(tmp_path: Path) -> None:
     """Filled with the worst, proxies of labelled and unlabelled examples would no longer be of one kind."""
     here, there = (long(table, tmp_path / f"{name}.parquet") for name, table in zip("ab", tables(), strict=True))

@@ -243,6 +243,7 @@ def popular_prompts(n: int = 1000, pool: int = 5000) -> Runs:
     )
 
 
+@pytest.mark.slow
 def test_prompts_that_users_sent_again_count_where_that_is_declared() -> None:
     runs = popular_prompts()
     once = runs.examples["prompt"].nunique()

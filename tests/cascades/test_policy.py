@@ -73,6 +73,7 @@ def test_a_policy_of_limits_that_were_chosen_after_looking(tmp_path):
     assert not monitor.alarm
 
 
+@pytest.mark.slow
 def test_counts_agree_with_the_prediction(cascaded):
     cascade, table, certificate, _ = cascaded
     policy = cascade.policy(certificate)

@@ -204,6 +204,7 @@ def test_equal_losses_of_examples_that_were_compared_themselves() -> None:
         rf.calibrate(compared.subset([*range(600), 0]), problem, method="holm")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "cost"),
     [

@@ -251,6 +251,7 @@ class TestGroups:
         assert all("c" in group for group in absent["group"])
         assert "No new example speaks of" in found.verdict()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("limit", ["error <= 0.1 per g", "error gap between g <= 0.15"])
     def test_a_group_that_was_not_certified_breaks_no_limit(self, limit: str) -> None:
         new = self.table("abcd", {"a": 0.02, "b": 0.02, "c": 0.02, "d": 0.7}, 2, 3000)
