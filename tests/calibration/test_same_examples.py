@@ -25,6 +25,16 @@ def table(n: int = 300, seed: int = 0, rows: np.ndarray | None = None) -> rf.Los
     return rf.LossTable(CONFIGS, {name: of if rows is None else of[:, rows] for name, of in found.items()})
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [np.random.default_rng(1).integers(0, 150, 300), np.r_[0:200, 0:20]],
+    ids=["a bootstrap sample", "some examples under new names"],
+)
+def test_copies_of_rich_losses_are_refused(rows: np.ndarray) -> None:
+    with pytest.raises(rf.InvalidInputError, match="a guarantee needs every example once"):
+        rf.calibrate(table(rows=rows), PROBLEM)
+
+
 def test_rows_of_zeros_among_rich_ones_are_no_copies() -> None:
     """Cached answers cost nothing: their losses repeat honestly."""
     found = losses(300)

@@ -130,13 +130,10 @@ def test_who_is_not_sure_of_anything_is_passed_over(cascaded):
     _, _, _, policy = cascaded
     first, last = policy.models
     for sure in (float("nan"), None, "very"):
-        models = {first: lambda p, sure=sure: ("a", sure), last: lambda made, p: "b"}
+        models = {first: lambda p, sure=sure: ("a", sure), last: lambda p: "b"}
         assert policy.route("?", models).model == last
-    assert (
-        policy.route("?", {first: lambda made, p: "a", last: lambda made, p: "b"}, confidence=lambda *_: 99.0).model
-        == first
-    )
-    judged = policy.route("?", {first: lambda made, p: "a", last: lambda made, p: "b"}, confidence=lambda *_: 1 / 0)
+    assert policy.route("?", {first: lambda p: "a", last: lambda p: "b"}, confidence=lambda *_: 99.0).model == first
+    judged = policy.route("?", {first: lambda p: "a", last: lambda p: "b"}, confidence=lambda *_: 1 / 0)
     assert judged.model == last
 
 
@@ -144,7 +141,7 @@ def test_at_the_threshold_a_model_is_trusted(cascaded):
     policy = dataclasses.replace(cascaded[3], confidence="confidence")  # a column as it is
     (limit,), (first, last) = policy.thresholds, policy.models
     for sure, who in ((limit, first), (np.nextafter(limit, -np.inf), last)):
-        assert policy.route("?", {first: lambda p, s=sure: ("a", s), last: lambda made, p: "b"}).model == who
+        assert policy.route("?", {first: lambda p, s=sure: ("a", s), last: lambda p: "b"}).model == who
 
 
 def test_json_and_back(cascaded, tmp_path):

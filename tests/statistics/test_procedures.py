@@ -1,8 +1,7 @@
-"""Procedures against the oracle, statsmodels and hand-made cases."""
+"""Procedures against the oracle (which tests/support/test_reference.py compares with statsmodels) and hand-made cases."""
 
 import numpy as np
 import pytest
-from statsmodels.stats.multitest import multipletests
 
 from riskfront.statistics import _graphs as graphs
 from riskfront.statistics._procedures import Bonferroni, FixedSequence, Graphical, Holm, TwoSequences, Uncorrected
@@ -21,15 +20,6 @@ def test_as_the_oracle() -> None:
         assert Bonferroni().reject(p, 0.1).tolist() == ref.bonferroni(p, 0.1)
         assert Holm().reject(p, 0.1).tolist() == ref.holm(p, 0.1)
         assert Uncorrected().reject(p, 0.1).tolist() == (p <= 0.1).tolist()
-
-
-def test_as_statsmodels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "gc.collect", lambda: 0
-    )  # statsmodels collects garbage in every call: seconds in a large process
-    for p in SAMPLES:
-        assert Holm().reject(p, 0.1).tolist() == multipletests(p, 0.1, "holm")[0].tolist()
-        assert Bonferroni().reject(p, 0.1).tolist() == multipletests(p, 0.1, "bonferroni")[0].tolist()
 
 
 def test_nan_is_never_rejected() -> None:
