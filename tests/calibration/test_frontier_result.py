@@ -108,8 +108,10 @@ def test_damaged_files_are_refused(found: rf.Frontier, change: dict, words: str,
     import json
 
     (tmp_path / "f.json").write_text(json.dumps({**found.to_dict(), **change}))
+    before = (tmp_path / "f.json").read_text()
     with pytest.raises(rf.InvalidInputError, match=words):
         rf.Frontier.load(tmp_path / "f.json")
+    assert (tmp_path / "f.json").read_text() == before
 
 
 def test_a_frontier_is_one_question_and_its_choices_are_none() -> None:

@@ -241,6 +241,7 @@ def test_a_file_that_was_changed_is_refused(cascaded, tmp_path, case):
     (tmp_path / "p.json").write_text(json.dumps(data))
     with pytest.raises(rf.InvalidInputError, match=words):
         rf.Policy.load(tmp_path / "p.json")
+    assert json.loads((tmp_path / "p.json").read_text()) == data
 
 
 @pytest.mark.slow

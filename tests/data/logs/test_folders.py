@@ -413,8 +413,10 @@ def test_refused_files(case, tmp_path, monkeypatch):
     name, write, words = REFUSED[case]
     monkeypatch.setattr("riskfront._data.logs.tools.json_files._MOST_IN_ALL", 2**12 if write is many_samples else 2**40)
     write(tmp_path / name)
+    before = (tmp_path / name).read_bytes()
     with pytest.raises(rf.InvalidInputError, match=words):
         rf.read_runs(*((tmp_path, "lm-eval") if name.startswith("samples") else (tmp_path / name, "inspect")))
+    assert (tmp_path / name).read_bytes() == before
 
 
 def test_only_broken_logs(tmp_path):

@@ -138,8 +138,10 @@ REFUSED = {
 def test_refused_tables(case, tmp_path):
     write, words = REFUSED[case]
     write(tmp_path)
+    before = (tmp_path / "runs.csv").read_text()
     with pytest.raises(rf.InvalidInputError, match=words):
         rf.Cascade(rf.read_runs(tmp_path / "runs.csv"), confidence="logprob", thresholds=[0.5])
+    assert (tmp_path / "runs.csv").read_text() == before
 
 
 @pytest.mark.parametrize("kind", [rf.Cascade, rf.Router])

@@ -40,6 +40,7 @@ def test_a_bad_toml_file_is_named(tmp_path, content):
         file.write_text(content)
     with pytest.raises(InvalidInputError, match=r"space\.toml"):
         Space.from_toml(file)
+    assert (file.read_text() if file.exists() else None) == content
 
 
 def test_names_need_not_be_identifiers():
