@@ -217,6 +217,7 @@ def test_a_start_loads_only_what_it_needs(code: str) -> None:
     assert [name for name in STARTS[code] if name in loaded] == []
 
 
+@pytest.mark.slow
 def test_no_test_waits_for_ever() -> None:
     """A process or a server that does not answer fails its test in a sentence; it must not stop all the others."""
     for path in sorted(ROOT.glob("tests/**/*.py")):

@@ -3,6 +3,8 @@
 import json
 
 import numpy as np
+import pandas as pd
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -83,16 +85,24 @@ def test_adding_a_hypothesis_at_the_end_of_a_sequence(p: list[float], more: list
     assert found.tolist() == after.tolist()
 
 
-@given(seeds, st.sampled_from(["pareto-testing", "holm", "sgt", "split-fst"]), st.floats(0.001, 0.3))
+@pytest.mark.slow
+@given(
+    seeds, st.sampled_from(["pareto-testing", "holm", "sgt", "split-fst", "alpha-constrained"]), st.floats(0.001, 0.3)
+)
 def test_json_round_trip_of_a_certificate(seed: int, method: str, alpha: float) -> None:
     limits = [rf.Limit("error", at_most=alpha, per="label"), rf.Limit("drop", at_most=0.4)]
     problem = rf.Problem(limits, ["cost"], ["answered"])
-    before = rf.calibrate(random_table(seed, n=80), problem, method=method, seed=seed)
+    table = random_table(seed, n=80)
+    before = rf.calibrate(table, problem, method=method, seed=seed)
     text = json.dumps(before.to_dict(), allow_nan=False)
     after = rf.Certificate.from_dict(json.loads(text))
     assert json.dumps(after.to_dict(), allow_nan=False) == text
     assert bool(after) == bool(before)
     assert not before or after.configs == before.configs
+    assert after.problem == before.problem
+    pd.testing.assert_frame_equal(after.path, before.path)
+    pd.testing.assert_frame_equal(after.measured, before.measured, check_dtype=bool(before))  # of no rows at all
+    assert rf.verify(after, table) == []
 
 
 @given(seeds, alphas, st.sampled_from(["hoeffding", "hoeffding-bentkus", "betting", "binomial"]))

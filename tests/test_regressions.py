@@ -43,16 +43,6 @@ def test_categories_survive_a_parquet_file(tmp_path):
     assert read_table(tmp_path / "t.parquet", problem)[0].group("label").levels == ("x", "y")
 
 
-@pytest.mark.parametrize(("name", "value"), [("config", {"a": 99}), ("verdict", "All is well.")])
-def test_a_certificate_must_agree_with_itself(tmp_path, name, value):
-    rf.calibrate(table(), PROBLEM).save(tmp_path / "c.json")
-    data = json.loads((tmp_path / "c.json").read_text())
-    data[name] = value
-    (tmp_path / "c.json").write_text(json.dumps(data))
-    with pytest.raises(rf.InvalidInputError, match="agree with itself"):
-        rf.Certificate.load(tmp_path / "c.json")
-
-
 def test_rows_with_numbers_of_their_own_are_not_one_big_setting():
     rows = [
         {"id": 4 * i + j, "dataset": "d", "threshold": j / 10, "prompt": f"p{i}", "error": 0, "cost": 1.0}
@@ -67,13 +57,6 @@ def test_rows_with_numbers_of_their_own_are_not_one_big_setting():
 def test_a_single_setting_is_a_table():
     rows = [{"id": i, "threshold": 0.5, "error": 0, "cost": 1.0} for i in range(30)]
     assert rf.read_table(pd.DataFrame(rows), PROBLEM)[0].n_configs == 1
-
-
-def test_select_does_not_hide_that_test_data_made_the_plan():
-    whole = table()
-    plan = rf.ParetoTesting().plan(whole, PROBLEM)
-    with pytest.raises(rf.InvalidInputError, match="no part in the plan"):
-        rf.certify(plan, whole.select(np.arange(4)), PROBLEM)
 
 
 def test_a_part_keeps_its_own_positions():
@@ -108,24 +91,6 @@ def test_mixtures_in_small_units():
     for wrong in (float("nan"), "cheap", True):
         with pytest.raises(rf.InvalidInputError, match="finite number"):
             found.mixture({"usd": wrong})
-
-
-def test_conditional_objectives_do_not_mix():
-    rng = np.random.default_rng(0)
-    losses = {
-        "error": rng.random((2, 400)) < 0.01,
-        "cost": rng.random((2, 400)),
-        "answered": rng.random((2, 400)) < 0.5,
-    }
-    problem = rf.Problem([rf.Limit("error", at_most=0.1)], minimize=[rf.Objective("cost", given="answered")])
-    with pytest.raises(rf.InvalidInputError, match="does not mix"):
-        rf.calibrate(rf.LossTable([{"a": 0}, {"a": 1}], losses), problem).mixture({"cost given answered": 0.5})
-
-
-@pytest.mark.parametrize("name", ["level", "p_value", "certified", "weight", "alpha", "violated", "trial"])
-def test_reserved_names_are_refused(name):
-    with pytest.raises(rf.InvalidInputError, match="column of that name"):
-        rf.Problem([rf.Limit("error", at_most=0.1)], minimize=[name])
 
 
 def test_settings_with_the_names_of_results():
@@ -225,24 +190,6 @@ def test_numpy_numbers_are_numbers():
     assert json.dumps(problem.to_dict())
 
 
-def test_nothing_to_do_is_said():
-    for call in (
-        lambda: rf.frontier(table(), PROBLEM, []),
-        lambda: rf.experiment.run(table(), PROBLEM, methods=[]),
-        lambda: rf.experiment.run(table(), PROBLEM, alphas=[]),
-        lambda: rf.experiment.run(table(), PROBLEM, calibration=float("nan")),
-        lambda: table().select([99]),
-    ):
-        with pytest.raises(rf.InvalidInputError):
-            call()
-
-
-def test_options_for_long_tables_are_refused_for_saved_ones(tmp_path):
-    table().save(tmp_path / "t.parquet")
-    with pytest.raises(rf.InvalidInputError, match="carries its own"):
-        read_table(tmp_path / "t.parquet", PROBLEM, binary=["error"])
-
-
 def test_texts_such_as_none_are_settings(tmp_path):
     rows = [{"prompt": p, "id": i, "error": 0, "cost": 1.0} for p in ("None", "NA", "short") for i in range(20)]
     pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)
@@ -254,3 +201,27 @@ def test_a_method_of_ones_own_without_guarantee_comes_back_from_json(tmp_path):
     found = dataclasses.replace(rf.calibrate(table(), PROBLEM), method="my-own", guaranteed=False)
     found.save(tmp_path / "c.json")
     assert not rf.Certificate.load(tmp_path / "c.json").guaranteed
+
+
+def test_a_saved_table_takes_no_options_of_long_ones(tmp_path):
+    table().save(tmp_path / "t.parquet")
+    with pytest.raises(rf.InvalidInputError, match="carries its own"):
+        read_table(tmp_path / "t.parquet", PROBLEM, binary=["error"])
+
+
+REFUSED = {
+    "no levels": lambda table: rf.frontier(table, PROBLEM, []),
+    "no method": lambda table: rf.experiment.run(table, PROBLEM, methods=[]),
+    "no levels of trials": lambda table: rf.experiment.run(table, PROBLEM, alphas=[]),
+    "a share that is nan": lambda table: rf.experiment.run(table, PROBLEM, calibration=float("nan")),
+    "settings that are not there": lambda table: table.select([99]),
+    "some settings of the table that made the plan": lambda table: rf.certify(
+        rf.ParetoTesting().plan(table, PROBLEM), table.select(np.arange(4)), PROBLEM
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case):
+    with pytest.raises(rf.InvalidInputError):
+        REFUSED[case](table())

@@ -55,14 +55,6 @@ def test_calibrate_on_sorted_rows_bets_in_random_order() -> None:
     assert false <= 5
 
 
-def test_one_file_loaded_twice_is_refused(tmp_path: object) -> None:
-    path = f"{tmp_path}/losses.parquet"
-    table(draw(3, 400)).save(path)
-    opt, test = rf.LossTable.load(path), rf.LossTable.load(path)
-    with pytest.raises(InvalidInputError, match="planning examples too"):
-        rf.certify(rf.ParetoTesting().plan(opt, PROBLEM), test, PROBLEM)
-
-
 def binary(seed: int, n: int, m: int) -> np.ndarray:
     return np.random.default_rng([seed, 7]).random((m, n)) < 0.1
 

@@ -1,5 +1,6 @@
 """Frontier: choose any combination of limits, save, load, verify, and go where certificates go."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -107,44 +108,10 @@ def test_damaged_files_are_refused(found: rf.Frontier, change: dict, words: str,
     import json
 
     (tmp_path / "f.json").write_text(json.dumps({**found.to_dict(), **change}))
+    before = (tmp_path / "f.json").read_text()
     with pytest.raises(rf.InvalidInputError, match=words):
         rf.Frontier.load(tmp_path / "f.json")
-
-
-@pytest.mark.parametrize(
-    ("wanted", "words"),
-    [
-        ({"error": 0.11, "error per g": 0.2}, "nearest are 0.05 and 0.1"),
-        ({"error": 0.1}, "'error per g' has none"),
-        ({"mistakes": 0.1}, "mistakes"),
-        ({"error": "much", "error per g": 0.2}, "must be a number"),
-    ],
-)
-def test_bad_choices(found: rf.Frontier, wanted: dict, words: str) -> None:
-    with pytest.raises(rf.InvalidInputError, match=words):
-        found.choose(wanted)
-
-
-@pytest.mark.parametrize(
-    ("alphas", "words"),
-    [
-        ({}, "at least one"),
-        ({"mistakes": [0.1]}, "mistakes"),
-        ({"error": []}, "finite numbers"),
-        ({"error": [0.1, float("nan")]}, "finite numbers"),
-        ({"error": np.linspace(0.01, 0.3, 100), "error per g": np.linspace(0.01, 0.3, 100)}, "combinations"),
-    ],
-)
-def test_bad_values(table: rf.LossTable, alphas: dict, words: str) -> None:
-    with pytest.raises(rf.InvalidInputError, match=words):
-        rf.frontier(table, BOTH, alphas, simultaneous=True)
-
-
-def test_values_by_name_hold_together_or_not_at_all(table: rf.LossTable) -> None:
-    with pytest.raises(rf.InvalidInputError, match="simultaneous=True"):
-        rf.frontier(table, BOTH, GRID)
-    with pytest.raises(rf.InvalidInputError, match="pareto-testing"):
-        rf.frontier(table, BOTH, GRID, method="split-fst", simultaneous=True)
+    assert (tmp_path / "f.json").read_text() == before
 
 
 def test_a_frontier_is_one_question_and_its_choices_are_none() -> None:
@@ -194,3 +161,36 @@ def test_missing_outcomes_count_and_are_accounted_for() -> None:
         found = rf.frontier(table, PROBLEM, {"error": [0.05, 0.2]}, simultaneous=True)
     assert not found.choose({"error": 0.05})  # 5 % are missing, and count
     assert found.intake.worst == 120
+
+
+def asked(alphas: dict, problem: rf.Problem = BOTH, **options: object) -> Callable[[rf.Frontier, rf.LossTable], object]:
+    return lambda found, table: rf.frontier(table, problem, alphas, **{"simultaneous": True, **options})
+
+
+def chosen(**wanted: object) -> Callable[[rf.Frontier, rf.LossTable], object]:
+    return lambda found, table: found.choose({name.replace("_", " "): value for name, value in wanted.items()})
+
+
+FINE = np.linspace(0.01, 0.3, 100)
+REFUSED = {
+    "a choice between two values": (chosen(error=0.11, error_per_g=0.2), "nearest are 0.05 and 0.1"),
+    "a choice for one of two limits": (chosen(error=0.1), "'error per g' has none"),
+    "a choice for an unknown limit": (chosen(mistakes=0.1), "mistakes"),
+    "a choice that is no number": (chosen(error="much", error_per_g=0.2), "must be a number"),
+    "no values": (asked({}), "at least one"),
+    "values of an unknown limit": (asked({"mistakes": [0.1]}), "mistakes"),
+    "no values of a limit": (asked({"error": []}), "finite numbers"),
+    "nan as a value": (asked({"error": [0.1, float("nan")]}), "finite numbers"),
+    "too many combinations": (asked({"error": FINE, "error per g": FINE}), "combinations"),
+    "values by name that do not hold together": (asked(GRID, simultaneous=False), "simultaneous=True"),
+    "a method without a path": (asked(GRID, method="split-fst"), "pareto-testing"),
+    "a method that tests in a graph": (asked({"error": [0.1]}, PROBLEM, method="sgt"), "in a sequence"),
+    "a method without a guarantee": (asked({"error": [0.1]}, PROBLEM, method="alpha-constrained"), "in a sequence"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(found: rf.Frontier, table: rf.LossTable, case: str) -> None:
+    use, words = REFUSED[case]
+    with pytest.raises(rf.InvalidInputError, match=words):
+        use(found, table)

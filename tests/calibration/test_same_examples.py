@@ -25,15 +25,14 @@ def table(n: int = 300, seed: int = 0, rows: np.ndarray | None = None) -> rf.Los
     return rf.LossTable(CONFIGS, {name: of if rows is None else of[:, rows] for name, of in found.items()})
 
 
-def test_a_bootstrap_sample_of_rich_losses_is_refused() -> None:
-    rows = np.random.default_rng(1).integers(0, 150, 300)
+@pytest.mark.parametrize(
+    "rows",
+    [np.random.default_rng(1).integers(0, 150, 300), np.r_[0:200, 0:20]],
+    ids=["a bootstrap sample", "some examples under new names"],
+)
+def test_copies_of_rich_losses_are_refused(rows: np.ndarray) -> None:
     with pytest.raises(rf.InvalidInputError, match="a guarantee needs every example once"):
         rf.calibrate(table(rows=rows), PROBLEM)
-
-
-def test_some_examples_twice_under_new_names_are_refused() -> None:
-    with pytest.raises(rf.InvalidInputError, match="a guarantee needs every example once"):
-        rf.calibrate(table(rows=np.r_[0:200, 0:20]), PROBLEM)
 
 
 def test_rows_of_zeros_among_rich_ones_are_no_copies() -> None:

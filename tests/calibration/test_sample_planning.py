@@ -30,6 +30,7 @@ def test_as_many_examples_certify_as_often_as_was_planned() -> None:
     assert (found["n_certified"] > 0).mean() == pytest.approx(0.8, abs=0.08)
 
 
+@pytest.mark.slow
 def test_curve_and_words() -> None:
     asked = ["error <= 0.05", "abstained <= 0.2 given hard"]
     plan = rf.plan_sample(asked, {"error": 0.02, "abstained": 0.1}, shares={"abstained": 0.5})
@@ -144,6 +145,7 @@ def test_a_forecast_comes_true() -> None:
     assert "1,000 examples certify something" in forecast_words(found, problem)
 
 
+@pytest.mark.slow
 def test_command(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = riskfront("plan", "--limit", "error <= 0.05", "--expect", "error=0.03", "--choices", "2", "--json")

@@ -211,12 +211,6 @@ def test_limits_from_below_and_in_any_order() -> None:
     np.testing.assert_allclose(found["cost"].to_numpy(), same["cost"].to_numpy())
 
 
-@pytest.mark.parametrize("method", ["sgt", "alpha-constrained"])
-def test_other_methods_are_refused(method: str) -> None:
-    with pytest.raises(rf.InvalidInputError, match="in a sequence"):
-        rf.frontier(world(200, 4), PROBLEM, ALPHAS, method=method, simultaneous=True)
-
-
 def test_a_setting_costs_the_same_at_every_value() -> None:
     """The path certifies it at tight values, the fallback test on more examples at loose ones: a looser limit must not seem to
     cost more because of that."""
@@ -260,6 +254,7 @@ def test_slacks_from_some_totals_are_those_of_all(monkeypatch: pytest.MonkeyPatc
         assert (np.abs(ours) >= 6.9)[~decisive].all()
 
 
+@pytest.mark.slow
 def test_a_known_order_gives_every_value_a_share_of_its_own() -> None:
     """Nothing plans, so nothing tells which value is next: a sequence through several would wait at the loosest for ever."""
     rng = np.random.default_rng(0)

@@ -188,6 +188,7 @@ def test_a_frontier_to_choose_from_takes_them_too(tmp_path: Path) -> None:
         rf.frontier(labelled, problem, values, simultaneous=True)
 
 
+@pytest.mark.slow
 def test_other_unlabelled_examples_are_another_question() -> None:
     """Whoever asks the same labels with the help of one set of unlabelled examples after another has as many tries."""
     labelled, others = tables(8)
@@ -222,22 +223,6 @@ def test_what_is_refused() -> None:
         rf.calibrate(labelled, rf.Problem("error <= 0.1 proxy jugde", minimize="cost"), unlabelled=others)
     with pytest.raises(rf.InvalidInputError, match="must be others"):
         rf.calibrate(labelled, PROBLEM, unlabelled=labelled)
-    for options in (
-        {"quantile": 0.9},
-        {"over": "answered"},
-        {"gap_per": "g"},
-        {"worst": 0.1},
-        {"weights": "w", "largest_weight": 2},
-        {"padded": True, "per": "g"},
-    ):
-        with pytest.raises(rf.InvalidInputError, match="no valid test with a proxy is built"):
-            rf.Limit("error", at_most=0.1, proxy="judge", **options)
-    with pytest.raises(rf.InvalidInputError, match="tested by betting"):
-        rf.Limit("error", at_most=0.1, proxy="judge", p_value="binomial")
-    with pytest.raises(rf.InvalidInputError, match="another loss"):
-        rf.Limit("error", at_most=0.1, proxy="error")
-    with pytest.raises(rf.InvalidInputError, match="proxy_weight belongs"):
-        rf.Limit("error", at_most=0.1, proxy_weight=0.5)
 
 
 def test_texts_of_limits_with_proxies() -> None:
@@ -317,6 +302,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert (done.returncode, "--unlabelled FILE" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_missing_outcomes_are_refused(tmp_path: Path) -> None:
     """Filled with the worst, proxies of labelled and unlabelled examples would no longer be of one kind."""
     here, there = (long(table, tmp_path / f"{name}.parquet") for name, table in zip("ab", tables(), strict=True))

@@ -171,31 +171,6 @@ def test_agreement_is_paid_for_with_every_sample():
     np.testing.assert_allclose(paid.subset(part).means("cost")[:, 0], paid.losses("cost")[:, part].mean(axis=1))
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"confidence": "sureness"}, "there is no 'sureness' among score, cost, confidence, length"),
-        ({"models": ["m0"]}, "at least two models"),
-        ({"models": ["m0", "m9"]}, "no run 'm9'"),
-        ({"thresholds": {"m0": [0.5]}}, "'m1' has none"),
-        ({"thresholds": ["high"]}, "finite numbers"),
-        ({"thresholds": 0}, "at least 1"),
-        ({"stages": 0}, "at least 1"),
-        ({"confidence": rf.LearntConfidence(["colour"])}, "there is no 'colour'"),
-        ({"aside": 1.5}, "must lie in"),
-    ],
-)
-def test_what_is_wrong_is_said(options, words):
-    with pytest.raises(rf.InvalidInputError, match=words):
-        rf.Cascade(simulated_runs(), **options)
-
-
-def test_a_router_knows_no_answers():
-    for confidence in ("confidence", rf.LearntConfidence(["length", "confidence"])):
-        with pytest.raises(rf.InvalidInputError, match="only known with an answer"):
-            rf.Router(simulated_runs(), confidence=confidence)
-
-
 def test_models_that_lack_scores_stay():
     runs = simulated_runs()
     runs.values["score"][1, 3] = np.nan
@@ -245,24 +220,6 @@ def test_another_cascade_of_the_same_logs_asks_the_same_examples_again():
     assert uses("m0", "m1", seed=1) == 0  # other questions under the same names
 
 
-@pytest.mark.parametrize("times", [2, 8])
-def test_answers_to_one_prompt_need_one_name(times) -> None:
-    rng, n = np.random.default_rng(0), 60
-    examples = pd.DataFrame(
-        {
-            "example": [f"{k}-{i}" for i in range(times) for k in range(n)],
-            "prompt": [f"Is {k} odd?" for k in range(n)] * times,
-        }
-    )
-    score = (rng.random((2, n * times)) < 0.8).astype(float)
-    sure = rng.random((2, n * times))
-    runs = Runs(pd.DataFrame({"model": ["small", "large"]}), examples, {"score": score, "confidence": sure})
-    with pytest.raises(
-        rf.InvalidInputError, match=f"{n * (times - 1)} have the prompt of another under a name of their own"
-    ):
-        rf.Cascade(runs, confidence="confidence")
-
-
 def test_prompts_may_come_again_by_chance() -> None:
     """People send the same few prompts independently of each other."""
     rng, n = np.random.default_rng(0), 900
@@ -286,6 +243,7 @@ def popular_prompts(n: int = 1000, pool: int = 5000) -> Runs:
     )
 
 
+@pytest.mark.slow
 def test_prompts_that_users_sent_again_count_where_that_is_declared() -> None:
     runs = popular_prompts()
     once = runs.examples["prompt"].nunique()
@@ -305,11 +263,72 @@ def test_prompts_that_users_sent_again_count_where_that_is_declared() -> None:
         rf.Cascade(runs, repeats="some")
 
 
-def test_several_answers_to_one_prompt_are_no_copies_to_leave_out() -> None:
+def many_answers(times):
+    """Two models, sixty prompts, and so many answers to each, every one under a name of its own."""
+    rng, n = np.random.default_rng(0), 60
+    examples = pd.DataFrame(
+        {
+            "example": [f"{k}-{i}" for i in range(times) for k in range(n)],
+            "prompt": [f"Is {k} odd?" for k in range(n)] * times,
+        }
+    )
+    score = (rng.random((2, n * times)) < 0.8).astype(float)
+    sure = rng.random((2, n * times))
+    return Runs(pd.DataFrame({"model": ["small", "large"]}), examples, {"score": score, "confidence": sure})
+
+
+def popular_prompts_answered_twice():
     runs = popular_prompts()
     twice = np.tile(np.unique(runs.examples["prompt"], return_index=True)[1], 2)
     values = {name: array[:, twice] + np.arange(len(twice)) * 1e-9 for name, array in runs.values.items()}
-    about = runs.examples.iloc[twice].assign(example=range(len(twice))).reset_index(drop=True)
-    for repeats in ("refuse", "keep-one"):
-        with pytest.raises(rf.InvalidInputError, match="Give all answers to one prompt one name"):
-            rf.Cascade(Runs(runs.settings, about, values), repeats=repeats)
+    return Runs(runs.settings, runs.examples.iloc[twice].assign(example=range(len(twice))), values)
+
+
+def cascade(runs=simulated_runs, **options):
+    return lambda: rf.Cascade(runs(), **options)
+
+
+def router(confidence):
+    return lambda: rf.Router(simulated_runs(), confidence=confidence)
+
+
+LEARNT = rf.LearntConfidence(["length", "confidence"])
+REFUSED = {
+    "an unknown confidence": (
+        cascade(confidence="sureness"),
+        "there is no 'sureness' among score, cost, confidence, length",
+    ),
+    "an unknown feature": (cascade(confidence=rf.LearntConfidence(["colour"])), "there is no 'colour'"),
+    "one model": (cascade(models=["m0"]), "at least two models"),
+    "an unknown model": (cascade(models=["m0", "m9"]), "no run 'm9'"),
+    "a model without thresholds": (cascade(thresholds={"m0": [0.5]}), "'m1' has none"),
+    "a threshold that is a text": (cascade(thresholds=["high"]), "finite numbers"),
+    "no thresholds": (cascade(thresholds=0), "at least 1"),
+    "no stages": (cascade(stages=0), "at least 1"),
+    "more than all examples set aside": (cascade(aside=1.5), "must lie in"),
+    "a router that knows answers": (router("confidence"), "only known with an answer"),
+    "a router that learns from answers": (router(LEARNT), "only known with an answer"),
+    "two answers to one prompt under two names": (
+        cascade(lambda: many_answers(2), confidence="confidence"),
+        "60 have the prompt of another under a name of their own",
+    ),
+    "eight answers to one prompt under eight names": (
+        cascade(lambda: many_answers(8), confidence="confidence"),
+        "420 have the prompt of another under a name of their own",
+    ),
+    "several answers are no copies": (
+        cascade(popular_prompts_answered_twice),
+        "Give all answers to one prompt one name",
+    ),
+    "several answers are no copies to leave out": (
+        cascade(popular_prompts_answered_twice, repeats="keep-one"),
+        "Give all answers to one prompt one name",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case):
+    make, words = REFUSED[case]
+    with pytest.raises(rf.InvalidInputError, match=words):
+        make()

@@ -73,6 +73,7 @@ def test_a_policy_of_limits_that_were_chosen_after_looking(tmp_path):
     assert not monitor.alarm
 
 
+@pytest.mark.slow
 def test_counts_agree_with_the_prediction(cascaded):
     cascade, table, certificate, _ = cascaded
     policy = cascade.policy(certificate)
@@ -125,16 +126,6 @@ def test_an_error_escalates_and_is_counted(cascaded):
     assert counts["called"] == dict.fromkeys(policy.models, 2)
 
 
-def test_models_that_must_be_awaited_need_aroute(cascaded):
-    _, _, _, policy = cascaded
-
-    async def later(prompt):
-        return "a", 9.0
-
-    with pytest.raises(rf.InvalidInputError, match="Use aroute"):
-        policy.route("?", dict.fromkeys(policy.models, later))
-
-
 def test_who_is_not_sure_of_anything_is_passed_over(cascaded):
     _, _, _, policy = cascaded
     first, last = policy.models
@@ -153,56 +144,12 @@ def test_at_the_threshold_a_model_is_trusted(cascaded):
         assert policy.route("?", {first: lambda p, s=sure: ("a", s), last: lambda p: "b"}).model == who
 
 
-def test_what_must_be_given(cascaded):
-    _, _, _, policy = cascaded
-    first, last = policy.models
-    with pytest.raises(rf.InvalidInputError, match=f"'{last}' is missing"):
-        policy.route("?", {first: print})
-    with pytest.raises(rf.InvalidInputError, match="must say how sure it is"):
-        policy.route("?", {first: lambda p: "a", last: lambda p: "b"})
-
-
 def test_json_and_back(cascaded, tmp_path):
     _, _, _, policy = cascaded
     policy.save(tmp_path / "policy.json")
     again = rf.Policy.load(tmp_path / "policy.json")
     assert (again.models, again.thresholds, again.shares) == (policy.models, policy.thresholds, policy.shares)
     assert again.certificate.config == policy.certificate.config
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda d: d["thresholds"].__setitem__(0, -9.0), "must run what its certificate chose"),
-        (lambda d: d["models"].reverse(), "must run what its certificate chose"),
-        (lambda d: d.update(thresholds=[]), "must run what its certificate chose"),
-        (lambda d: d["certificate"].update(guaranteed=False), "must agree with itself"),
-        (lambda d: d.update(schema="x"), "schema 'riskfront.policy'"),
-        (lambda d: d.update(schema_version=7), "schema version 1; got 7"),
-        (lambda d: d.pop("models"), "incomplete or malformed"),
-    ],
-)
-def test_a_policy_that_was_changed_is_refused(cascaded, tmp_path, change, words):
-    data = cascaded[3].to_dict()
-    data = json.loads(json.dumps(data))
-    change(data)
-    (tmp_path / "p.json").write_text(json.dumps(data))
-    with pytest.raises(rf.InvalidInputError, match=words):
-        rf.Policy.load(tmp_path / "p.json")
-
-
-def test_a_certificate_of_another_cascade_is_refused(cascaded):
-    other = rf.Cascade(simulated_runs(n=2500), confidence="confidence", thresholds=5)
-    with pytest.raises(rf.InvalidInputError, match="must be one of this cascade"):
-        other.policy(cascaded[2])
-
-
-@pytest.mark.slow
-def test_nothing_certified_gives_no_policy():
-    cascade = rf.Cascade(simulated_runs(n=100), confidence="confidence", thresholds=2)
-    certificate = rf.calibrate(cascade.table(), rf.Problem(["score >= 0.999"], minimize="cost"))
-    with pytest.raises(rf.NotCertifiedError):
-        cascade.policy(certificate)
 
 
 @pytest.mark.slow
@@ -232,18 +179,74 @@ def test_explored_settings_of_a_huge_table_are_thinned(cascaded, monkeypatch):
     assert rf.Certificate.from_dict(thinned.to_dict()).config == certificate.config
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [("litellm", "fire on errors"), ("semantic-router", "one threshold for all"), ("envoy", "nothing shows")],
-)
-def test_no_other_router_gets_a_policy(name, why):
-    with pytest.raises(rf.InvalidInputError, match=f"{why}.*riskfront serve"):
-        refuse_exports([name])
-
-
 def test_a_call_never_enters_pandas(cascaded):
     cascade, _, _, policy = cascaded
     models = calls(cascade)
     entered = functions_entered(lambda: [policy.route(i, models) for i in range(5)])
     assert any("policy.py" in file for file in entered)
     assert not [file for file in entered if "pandas" in file or "certificate" in file]
+
+
+async def later(prompt):
+    return "a", 9.0
+
+
+REFUSED = {
+    "a model that must be awaited": (lambda made, p: p.route("?", dict.fromkeys(p.models, later)), "Use aroute"),
+    "one model of two": (lambda made, p: p.route("?", {p.models[0]: print}), "is missing"),
+    "models that do not say how sure they are": (
+        lambda made, p: p.route("?", dict.fromkeys(p.models, str)),
+        "how sure it is",
+    ),
+    "a certificate of another cascade": (
+        lambda made, p: rf.Cascade(simulated_runs(n=2500), confidence="confidence", thresholds=5).policy(made),
+        "must be one of this cascade",
+    ),
+    "an export to LiteLLM": (lambda made, p: refuse_exports(["litellm"]), "fire on errors.*riskfront serve"),
+    "an export to Semantic Router": (
+        lambda made, p: refuse_exports(["semantic-router"]),
+        "one threshold for all.*serve",
+    ),
+    "an export to Envoy": (lambda made, p: refuse_exports(["envoy"]), "nothing shows.*riskfront serve"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(cascaded, case):
+    use, words = REFUSED[case]
+    with pytest.raises(rf.InvalidInputError, match=words):
+        use(*cascaded[2:])
+
+
+CHANGED = {
+    "a threshold": (lambda d: d["thresholds"].__setitem__(0, -9.0), "must run what its certificate chose"),
+    "no thresholds": (lambda d: d.update(thresholds=[]), "must run what its certificate chose"),
+    "the order of models": (lambda d: d["models"].reverse(), "must run what its certificate chose"),
+    "no models": (lambda d: d.pop("models"), "incomplete or malformed"),
+    "the certificate": (lambda d: d["certificate"].update(guaranteed=False), "must agree with itself"),
+    "an unknown kind": (lambda d: d.update(kind="casca$e"), "of a policy must be"),
+    "shares above 1": (lambda d: d.update(shares=[0.5, 0.6]), "of a policy must be"),
+    "a share below 0": (lambda d: d.update(shares=[2, -1]), "of a policy must be"),
+    "one share of two": (lambda d: d.update(shares=[0.5]), "of a policy must be"),
+    "the schema": (lambda d: d.update(schema="x"), "schema 'riskfront.policy'"),
+    "the schema version": (lambda d: d.update(schema_version=7), "schema version 1; got 7"),
+}
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_a_file_that_was_changed_is_refused(cascaded, tmp_path, case):
+    change, words = CHANGED[case]
+    data = json.loads(json.dumps(cascaded[3].to_dict()))
+    change(data)
+    (tmp_path / "p.json").write_text(json.dumps(data))
+    with pytest.raises(rf.InvalidInputError, match=words):
+        rf.Policy.load(tmp_path / "p.json")
+    assert json.loads((tmp_path / "p.json").read_text()) == data
+
+
+@pytest.mark.slow
+def test_nothing_certified_gives_no_policy():
+    cascade = rf.Cascade(simulated_runs(n=100), confidence="confidence", thresholds=2)
+    certificate = rf.calibrate(cascade.table(), rf.Problem(["score >= 0.999"], minimize="cost"))
+    with pytest.raises(rf.NotCertifiedError):
+        cascade.policy(certificate)

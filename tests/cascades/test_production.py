@@ -52,13 +52,6 @@ def test_it_says_the_same_as_runs_of_all_models(policy, tmp_path):
     assert rf.check(policy.certificate, short).says == rf.check(policy.certificate, long).says == "holds"
 
 
-def test_a_reference_that_was_not_asked_is_named(policy, tmp_path):
-    rows, _ = at_work(policy, n=50)
-    rows.rename(columns={"request": "example"}).drop(columns="score of m2").to_csv(tmp_path / "r.csv", index=False)
-    with pytest.raises(rf.InvalidInputError, match="must have a column 'score of m2'"):
-        replay(policy, rf.read_runs(tmp_path / "r.csv"))
-
-
 def test_requests_without_the_reference_are_left_out_and_counted(policy, tmp_path):
     rows, _ = at_work(policy)
     asked = np.random.default_rng(0).random(len(rows)) < 0.3
@@ -87,11 +80,17 @@ def test_the_log_of_serve_is_watched(policy, tmp_path):
     assert "1,500" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("change", "says"), [({"model": "m7"}, "'m7' is none of them"), ({"score of m2": np.nan}, "score of m2'")]
-)
-def test_logs_of_another_policy_and_without_a_reference_are_refused(policy, tmp_path, change, says):
+REFUSED = {
+    "no column of the reference": (lambda rows: rows.drop(columns="score of m2"), "must have a column 'score of m2'"),
+    "a reference without a score": (lambda rows: rows.assign(**{"score of m2": np.nan}), "score of m2'"),
+    "a model of another policy": (lambda rows: rows.assign(model="m7"), "'m7' is none of them"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_logs(policy, tmp_path, case):
+    change, words = REFUSED[case]
     rows, _ = at_work(policy, n=50)
-    rows.rename(columns={"request": "example"}).assign(**change).to_csv(tmp_path / "r.csv", index=False)
-    with pytest.raises(rf.InvalidInputError, match=says):
+    change(rows.rename(columns={"request": "example"})).to_csv(tmp_path / "r.csv", index=False)
+    with pytest.raises(rf.InvalidInputError, match=words):
         replay(policy, rf.read_runs(tmp_path / "r.csv"))

@@ -188,6 +188,7 @@ def test_inspect_lists_what_people_must_supply(tmp_path):
     assert found["needs"]["supplied"] == ["length", "task"]
 
 
+@pytest.mark.slow
 def test_a_number_of_an_answer_is_not_given_with_a_request():
     """Whoever asks could choose the model by it, and one number for all models is that of none."""
     runs = simulated_runs(n=2500)

@@ -179,6 +179,7 @@ def test_repeated_answers_are_a_confidence(tmp_path):
     del runs.values["confidence"]
     runs.save(tmp_path / "runs.parquet")
     done = riskfront("cascade", tmp_path / "runs.parquet", *LIMIT)
+    assert done.returncode == 0, done.stderr
     assert "learnt from task, length and agreement on" in " ".join(done.stdout.split())
 
 
@@ -214,6 +215,7 @@ def test_logs_that_need_to_be_told_what_they_are(log, options):
     limit = ["--limit", "score >= 0.01", "--minimize", "tokens"]
     done = riskfront("cascade", WRITTEN / log, *limit, *options)
     without = riskfront("cascade", WRITTEN / log, *limit, *options[2:])
+    assert without.returncode == 2
     assert "Name it: lm-eval" in without.stderr or "Name one (--filter)" in without.stderr
     assert "Name it: lm-eval" not in done.stderr
     assert "(--filter)" not in done.stderr

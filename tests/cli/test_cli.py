@@ -301,6 +301,7 @@ def test_a_certificate_that_replaces_another_says_what_the_data_were_asked_befor
     assert looks == ["seed 0", "seed 1"]
 
 
+@pytest.mark.slow
 def test_a_certificate_that_replaces_another_knows_its_examples_under_other_declarations(tmp_path, monkeypatch):
     """--binary, as a hint advises, makes another digest of the same examples; other examples were asked nothing."""
     rng, out = np.random.default_rng(0), tmp_path / "c.json"

@@ -69,7 +69,7 @@ def as_function(bets):
 
 
 BROKEN = {
-    "a loss enters its own stake": lambda losses, alpha: broken.kelly(losses, alpha, own=True),
+    "a loss enters its own stake": broken.kelly,
     "two-sided": broken.two_sided,
     "maxima of halves added up": lambda losses, alpha: broken.halves_added_up(losses, alpha, 0.1),
     "always one": lambda losses, alpha: np.ones(len(losses)),

@@ -47,18 +47,6 @@ def test_every_public_procedure_is_here() -> None:
     assert public == {type(procedure).__name__ for procedure in PROCEDURES.values()}
 
 
-@pytest.mark.parametrize(
-    ("short", "long"),
-    [(FixedSequence(), FixedSequence()), (Graphical(chain(M)), Graphical(chain(M + 3)))],
-    ids=["fixed sequence", "chain"],
-)
-def test_a_hypothesis_at_the_end_changes_nothing_before_it(short: object, long: object) -> None:
-    rng = np.random.default_rng(6)
-    for _ in range(200):
-        p = rng.beta(0.2, 3, size=M + 3)
-        np.testing.assert_array_equal(long.reject(p, DELTA)[:M], short.reject(p[:M], DELTA))
-
-
 @pytest.mark.parametrize("dependence", DEPENDENCE)
 def test_uniforms_are_uniform(dependence: str) -> None:
     p = uniforms(dependence, np.random.default_rng(3), (3000, M))

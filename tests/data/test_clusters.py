@@ -57,18 +57,6 @@ def test_notes_are_compared(tmp_path) -> None:
     assert missing.endswith("is missing")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"), [("q0.9(error) <= 0.5", "a quantile of averages"), ("worst 20 % of error <= 0.5", "hides")]
-)
-def test_what_averages_hide_is_refused(text: str, words: str) -> None:
-    """Of 400 with a 0.9-quantile of 360, means over five rows have one of 290: "stays at or below 300" would not be true."""
-    problem = rf.Problem(text, minimize="cost")
-    with pytest.raises(rf.InvalidInputError, match=words):
-        rf.calibrate(TABLE, problem, clusters="patient")
-    with pytest.raises(rf.InvalidInputError, match=words):
-        rf.calibrate(TABLE.by_cluster("patient"), problem)
-
-
 def test_parts_stay_means_and_must_both_be() -> None:
     opt, test = TABLE.by_cluster("patient").split(0.3)
     assert opt.clusters == test.clusters == "patient"
@@ -78,13 +66,23 @@ def test_parts_stay_means_and_must_both_be() -> None:
         rf.certify(plan, TABLE, PROBLEM)
 
 
-def test_what_a_mean_row_cannot_say() -> None:
-    with pytest.raises(rf.InvalidInputError, match="same in all rows"):
-        clustered(TABLE, "patient", rf.Problem(["error <= 0.1 per visit"], minimize="cost"))
-    answered = rf.LossTable(
-        TABLE.configs, {"error": ERROR, "cost": COST, "answered": ~ERROR}, groups={"patient": PATIENT}
-    )
-    with pytest.raises(rf.InvalidInputError, match="Write a ratio"):
-        clustered(answered, "patient", rf.Problem(["error <= 0.1 given answered"], minimize="cost"))
+AVERAGED = TABLE.by_cluster("patient")
+ANSWERED = rf.LossTable(TABLE.configs, {"error": ERROR, "cost": COST, "answered": ~ERROR}, groups={"patient": PATIENT})
+#: Of 400 with a 0.9-quantile of 360, means over five rows have one of 290: "stays at or below 300" would not be true
+REFUSED = {
+    "a quantile": (TABLE, "q0.9(error) <= 0.5", "a quantile of averages"),
+    "a quantile of means": (AVERAGED, "q0.9(error) <= 0.5", "a quantile of averages"),
+    "the worst": (TABLE, "worst 20 % of error <= 0.5", "hides"),
+    "the worst of means": (AVERAGED, "worst 20 % of error <= 0.5", "hides"),
+    "groups inside of clusters": (TABLE, "error <= 0.1 per visit", "same in all rows"),
+    "a condition": (ANSWERED, "error <= 0.1 given answered", "Write a ratio"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case: str) -> None:
+    table, limit, words = REFUSED[case]
+    with pytest.raises(rf.InvalidInputError, match=words):
+        rf.calibrate(table, rf.Problem(limit, minimize="cost"), clusters=None if table is AVERAGED else "patient")
     with pytest.raises(rf.InvalidInputError, match="averaged once"):
-        clustered(TABLE.by_cluster("patient"), "site")
+        clustered(AVERAGED, "site")

@@ -9,10 +9,11 @@ from riskfront._data.columns import loss_arrays
 from riskfront._data.configs import as_settings
 from riskfront._data.groups import as_groups
 from riskfront._support.values import known
-from riskfront.errors import InvalidInputError, RiskfrontError
+from riskfront.errors import InvalidInputError
 
 ONE = [{"t": 0.1}, {"t": 0.2}]
 GOOD = np.zeros((2, 3))
+NO_BOUNDS = [(1, 0), (0, 0), (0, np.inf), (np.nan, 1), 3, (1, 2, 3), ("a", "b")]
 
 
 def nan_at(value: float) -> np.ndarray:
@@ -21,66 +22,56 @@ def nan_at(value: float) -> np.ndarray:
     return array
 
 
-BAD = {
-    "infinity": (ONE, {"e": nan_at(np.inf)}, "must be finite; got inf for setting 1, example 2"),
-    "ragged rows": (ONE, {"e": [[0, 1, 0], [0, 1]]}, "its rows differ in length"),
-    "wrong number of settings": (ONE, {"e": np.zeros((3, 3))}, r"shape \(2, n_examples\).*got \(3, 3\)"),
-    "losses of different sizes": (ONE, {"e": GOOD, "c": np.zeros((2, 4))}, r"shape \(2, 3\).*got \(2, 4\)"),
-    "one dimension": (ONE, {"e": np.zeros(3)}, r"got \(3,\)"),
-    "no examples": (ONE, {"e": np.zeros((2, 0))}, "at least one example"),
-    "no losses": (ONE, {}, "at least one loss"),
-    "no settings": ([], {"e": np.zeros((0, 3))}, "at least one setting"),
-    "settings without values": ([{}, {}], {"e": GOOD}, "at least one value"),
-    "text": (ONE, {"e": [["a", "b", "c"], ["d", "e", "f"]]}, "must hold numbers; got 'a'"),
-    "text among objects": (ONE, {"e": np.array([[0, 1, "x"], [0, 0, 0]], dtype=object)}, "must hold numbers; got 'x'"),
-    "complex": (ONE, {"e": np.zeros((2, 3), dtype=complex)}, "must hold numbers"),
-    "repeated settings": ([{"t": 1}, {"t": 1}], {"e": GOOD}, "settings 0 and 1 are both"),
-    "different keys": ([{"t": 1}, {"u": 1}], {"e": GOOD}, "same keys; setting 0 has .*'t'.*setting 1 has .*'u'"),
-    "not a dictionary": ([{"t": 1}, 3], {"e": GOOD}, "must be a dictionary; got int at position 1"),
-    "a list as a value": ([{"t": 1}, {"t": [1]}], {"e": GOOD}, r"got \[1\] for 't' in setting 1"),
-    "a missing value": ([{"t": 1.0}, {"t": np.nan}], {"e": GOOD}, "got nan for 't' in setting 1"),
-    "an infinite value": ([{"t": 1.0}, {"t": np.inf}], {"e": GOOD}, "must be finite.*got inf for 't' in setting 1"),
-    "a nameless loss": (ONE, {3: GOOD}, "names of losses must be texts; got 3"),
+LOSSES = {
+    "infinity": ({"e": nan_at(np.inf)}, "must be finite; got inf for setting 1, example 2"),
+    "ragged rows": ({"e": [[0, 1, 0], [0, 1]]}, "its rows differ in length"),
+    "wrong number of settings": ({"e": np.zeros((3, 3))}, r"shape \(2, n_examples\).*got \(3, 3\)"),
+    "losses of different sizes": ({"e": GOOD, "c": np.zeros((2, 4))}, r"shape \(2, 3\).*got \(2, 4\)"),
+    "one dimension": ({"e": np.zeros(3)}, r"got \(3,\)"),
+    "no examples": ({"e": np.zeros((2, 0))}, "at least one example"),
+    "no losses": ({}, "at least one loss"),
+    "a data frame": (pd.DataFrame({"e": [0, 1]}), "losses must be a dictionary"),
+    "text": ({"e": [["a", "b", "c"], ["d", "e", "f"]]}, "must hold numbers; got 'a'"),
+    "text among objects": ({"e": np.array([[0, 1, "x"], [0, 0, 0]], dtype=object)}, "must hold numbers; got 'x'"),
+    "complex": ({"e": np.zeros((2, 3), dtype=complex)}, "must hold numbers"),
+    "a nameless loss": ({3: GOOD}, "names of losses must be texts; got 3"),
 }
+CONFIGS = {
+    "no settings": ([], "at least one setting"),
+    "settings without values": ([{}, {}], "at least one value"),
+    "repeated settings": ([{"t": 1}, {"t": 1}], "settings 0 and 1 are both"),
+    "different keys": ([{"t": 1}, {"u": 1}], "same keys; setting 0 has .*'t'.*setting 1 has .*'u'"),
+    "not a dictionary": ([{"t": 1}, 3], "must be a dictionary; got int at position 1"),
+    "a list as a value": ([{"t": 1}, {"t": [1]}], r"got \[1\] for 't' in setting 1"),
+    "a missing value": ([{"t": 1.0}, {"t": np.nan}], "got nan for 't' in setting 1"),
+    "an infinite value": ([{"t": 1.0}, {"t": np.inf}], "must be finite.*got inf for 't' in setting 1"),
+}
+BOUNDS = {
+    "a loss above them": ({"e": nan_at(1.5)}, (0, 1), r"declared bounds \(0, 1\); got 1\.5 for setting 1, example 2"),
+    "a whole number below them": ({"e": nan_at(-1).astype(int)}, (0, 1), "got -1 for setting 1, example 2"),
+    "another loss's": ({"error": GOOD}, (0, 1), r"no loss 'e'; known: 'error'"),
+    **{f"bounds {bad}": ({"e": GOOD}, bad, "bounds of 'e' must be") for bad in NO_BOUNDS},
+}
+GROUPS = {
+    "another number of examples": ({"y": [0, 1]}, r"one value for each of 3 examples; got shape \(2,\)"),
+    "an example without a number": ({"y": [0.0, np.nan, 1.0]}, "example 1 has none"),
+    "an example without a text": ({"y": np.array(["a", None, "b"], dtype=object)}, "example 1 has none"),
+    "the name of a loss": ({"e": [0, 1, 1]}, "'e' as a loss and as a group"),
+}
+REFUSED = (
+    {name: ((ONE, losses), {}, message) for name, (losses, message) in LOSSES.items()}
+    | {name: ((configs, {"e": GOOD[: len(configs)]}), {}, message) for name, (configs, message) in CONFIGS.items()}
+    | {name: ((ONE, losses), {"bounds": {"e": bad}}, message) for name, (losses, bad, message) in BOUNDS.items()}
+    | {name: ((ONE, {"e": GOOD}), {"groups": groups}, message) for name, (groups, message) in GROUPS.items()}
+)
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_tables(case: str) -> None:
-    configs, losses, message = BAD[case]
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case: str) -> None:
+    given, options, message = REFUSED[case]
     with pytest.raises(InvalidInputError, match=message) as caught:
-        rf.LossTable(configs, losses)
-    assert isinstance(caught.value, ValueError)
-    assert isinstance(caught.value, RiskfrontError)
+        rf.LossTable(*given, **options)
     assert "\n" not in str(caught.value)
-
-
-def test_values_outside_declared_bounds() -> None:
-    with pytest.raises(InvalidInputError, match=r"declared bounds \(0, 1\); got 1\.5 for setting 1, example 2"):
-        rf.LossTable(ONE, {"e": nan_at(1.5)}, bounds={"e": (0, 1)})
-    with pytest.raises(InvalidInputError, match=r"got -1 for setting 1, example 2"):
-        rf.LossTable(ONE, {"e": nan_at(-1).astype(int)}, bounds={"e": (0, 1)})
-
-
-@pytest.mark.parametrize("bounds", [(1, 0), (0, 0), (0, np.inf), (np.nan, 1), 3, (1, 2, 3), ("a", "b")])
-def test_bad_bounds(bounds: object) -> None:
-    with pytest.raises(InvalidInputError, match=r"bounds of 'e' must be"):
-        rf.LossTable(ONE, {"e": GOOD}, bounds={"e": bounds})
-
-
-def test_bounds_of_an_unknown_loss() -> None:
-    with pytest.raises(InvalidInputError, match=r"no loss 'eror'; known: 'error'\. Did you mean 'error'"):
-        rf.LossTable(ONE, {"error": GOOD}, bounds={"eror": (0, 1)})
-
-
-def test_bad_groups() -> None:
-    with pytest.raises(InvalidInputError, match=r"one value for each of 3 examples; got shape \(2,\)"):
-        rf.LossTable(ONE, {"e": GOOD}, groups={"y": [0, 1]})
-    with pytest.raises(InvalidInputError, match=r"example 1 has none"):
-        rf.LossTable(ONE, {"e": GOOD}, groups={"y": [0.0, np.nan, 1.0]})
-    with pytest.raises(InvalidInputError, match=r"example 1 has none"):
-        rf.LossTable(ONE, {"e": GOOD}, groups={"y": np.array(["a", None, "b"], dtype=object)})
-    with pytest.raises(InvalidInputError, match=r"'e' as a loss and as a group"):
-        rf.LossTable(ONE, {"e": GOOD}, groups={"e": [0, 1, 1]})
 
 
 def test_groups_are_plain_values() -> None:

@@ -23,11 +23,13 @@ def test_a_reference_is_found_by_a_value_or_by_columns(name, row):
 @pytest.mark.parametrize(
     ("name", "words"), [("b", "2 of them"), ("x", "none"), ("16", "2 of them"), ("bits=16", "2 of them")]
 )
-def test_a_name_that_is_not_one_setting_is_refused(name, words):
+def test_refusals(name, words):
     configs = [{"kind": "b", "bits": 16}, {"kind": "b", "bits": 8}, {"kind": "c", "bits": 16}]
     table = rf.LossTable(configs, {"score": np.zeros((3, 3))})
     with pytest.raises(rf.InvalidInputError, match=f"exactly one setting.*{words}"):
         table.reference(name)
+    with pytest.raises(rf.InvalidInputError, match="on the same examples; 'answered' depends"):
+        random_table().means(Term("error", given="answered", drop_from="a=0, b=0"))
 
 
 @pytest.mark.parametrize("loss", ["error", "regret", "drop"])
@@ -48,11 +50,6 @@ def test_sums_and_sequences_are_differences(loss, per):
     np.testing.assert_allclose(found, wanted[rows])
     assert len(kept) == len(groups)
     np.testing.assert_allclose(table.totals(term, rows).total, table.totals(term).total[rows], atol=1e-9)
-
-
-def test_a_drop_over_examples_that_depend_on_the_setting_is_refused():
-    with pytest.raises(rf.InvalidInputError, match="on the same examples; 'answered' depends"):
-        random_table().means(Term("error", given="answered", drop_from="a=0, b=0"))
 
 
 def test_numbers_of_the_settings_are_objectives():

@@ -48,18 +48,16 @@ def test_a_part_is_saved_as_a_table_of_its_own(tmp_path):
     assert after.group("fold").codes.tolist() == part.group("fold").codes.tolist()
 
 
-def test_damage_is_noticed(tmp_path):
+def test_refused_files(tmp_path):
+    """tests/faults/test_bit_flips.py turns bits of a table around."""
     path = tmp_path / "t.parquet"
     table().save(path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(rf.StoreError, match=r"damaged"):
-        rf.LossTable.load(path)
-    with pytest.raises(rf.StoreError, match=r"no such file"):
-        rf.LossTable.load(tmp_path / "absent.parquet")
-
-
-def test_another_parquet_file_is_refused(tmp_path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     table().configs.to_parquet(tmp_path / "other.parquet")
-    with pytest.raises(rf.InvalidInputError, match=r"saved by riskfront"):
-        rf.LossTable.load(tmp_path / "other.parquet")
+    for name, kind, words in (
+        ("t.parquet", rf.StoreError, "damaged"),
+        ("absent.parquet", rf.StoreError, "no such file"),
+        ("other.parquet", rf.InvalidInputError, "saved by riskfront"),
+    ):
+        with pytest.raises(kind, match=words):
+            rf.LossTable.load(tmp_path / name)

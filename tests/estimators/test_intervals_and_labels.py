@@ -200,6 +200,7 @@ def test_a_frontier_of_intervals_is_rarely_false() -> None:
     assert false > 0, "a suite that can find nothing proves nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_label", [False, True])
 @pytest.mark.parametrize("alphas", [{"recall": [0.6, 0.7, 0.8]}, {"recall": [0.6, 0.7], "precision": [0.3, 0.4]}])
 def test_labels_are_chosen_after_looking(per_label, alphas) -> None:

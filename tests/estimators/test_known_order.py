@@ -136,6 +136,7 @@ def test_second_start_count(alpha: float, n: int, expected: int | None) -> None:
     assert second_start_count(alpha, 0.1, n) == expected
 
 
+@pytest.mark.slow
 def test_a_few_errors_at_the_highest_confidences_do_not_end_the_test() -> None:
     """Three in a hundred labels are wrong at any confidence, and ten may be: of 30 draws none may end with nothing."""
     rng, answered = np.random.default_rng(0), []

@@ -35,15 +35,17 @@ def test_as_objectives() -> None:
     assert best["recall"] == pytest.approx(recall_score(Y[1000:], safe.predict(X[1000:])))
 
 
-def test_three_classes_have_no_precision() -> None:
-    y = np.digitize(X[:, 0], [-0.5, 0.5])
+@pytest.mark.parametrize(
+    ("limits", "classes", "words"),
+    [
+        ("precision >= 0.8", 3, "'precision' is for two classes"),
+        ("mae <= 3", 2, "there is no loss 'mae'"),  # before its number is judged
+        ("error <= 5", 2, "Did you mean 5 %"),
+    ],
+    ids=["precision of three classes", "an unknown word", "per cent without the sign"],
+)
+def test_refusals(limits: str, classes: int, words: str) -> None:
+    y = Y if classes == 2 else np.digitize(X[:, 0], [-0.5, 0.5])
     model = LogisticRegression().fit(X[:1000], y[:1000])
-    with pytest.raises(rf.InvalidInputError, match="'precision' is for two classes"):
-        rf.RiskControlledClassifier(model, limits="precision >= 0.8").fit(X[1000:], y[1000:])
-
-
-def test_an_unknown_word_is_named_before_its_number_is_judged() -> None:
-    with pytest.raises(InvalidInputError, match="there is no loss 'mae'"):
-        rf.RiskControlledClassifier(MODEL, limits="mae <= 3").fit(X[1000:2000], Y[1000:2000])
-    with pytest.raises(InvalidInputError, match="Did you mean 5 %"):
-        rf.RiskControlledClassifier(MODEL, limits="error <= 5").fit(X[1000:2000], Y[1000:2000])
+    with pytest.raises(InvalidInputError, match=words):
+        rf.RiskControlledClassifier(model, limits=limits).fit(X[1000:2000], y[1000:2000])

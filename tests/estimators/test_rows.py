@@ -65,22 +65,6 @@ def test_largest_cost_is_that_of_outcomes_that_come_together() -> None:
     assert Prices({"error": 3.0, "abstained": 1.0}, None, None).bounds(False) == {"cost": (0, 3)}
 
 
-def test_costs_say_what_is_wrong(data) -> None:
-    model, X, y, amounts = data
-    made = rf.RiskControlledClassifier(model, limits="cost <= 12", costs=COSTS, minimize="cost")
-    for changed, rows, match in (
-        ({"costs": None}, {}, "needs to know what outcomes cost"),
-        ({}, {}, "must have one for each example; got none"),
-        ({}, {"amounts": amounts}, "largest_amount=.*q0.99"),
-        ({"largest_amount": 50}, {"amounts": amounts}, "at most largest_amount, 50"),
-        ({"costs": {"mistake": 1}}, {}, "outcomes are error, correct"),
-        ({}, {"amounts": amounts[:-1]}, "for each of 1200 examples"),
-        ({"costs": None, "limits": "error <= 0.3"}, {"amounts": amounts}, "amounts need costs"),
-    ):
-        with pytest.raises(InvalidInputError, match=match):
-            clone(made).set_params(**changed).fit(X, y, **rows)
-
-
 def test_amounts_and_clusters_are_routed_as_metadata(data) -> None:
     model, X, y, amounts = data
     with sklearn.config_context(enable_metadata_routing=True):
@@ -189,7 +173,7 @@ def test_independent_rows_seldom_resemble_their_neighbours() -> None:
     assert resemblance(rng.random(800) < np.where(slow, 0.4, 0.05)) > 5
 
 
-def test_regimes_give_a_warning_and_sorted_or_shuffled_rows_none(data) -> None:
+def test_regimes_and_one_class_give_a_warning_and_sorted_or_shuffled_rows_none(data) -> None:
     model, X, y, _ = data
     rng = np.random.default_rng(1)
     slow = np.repeat(rng.random(24) < 0.3, 50)
@@ -197,6 +181,8 @@ def test_regimes_give_a_warning_and_sorted_or_shuffled_rows_none(data) -> None:
     safe = rf.RiskControlledClassifier(model, limits="error <= 0.4")
     with pytest.warns(DependentRowsWarning, match="clusters=day"):
         safe.fit(X, wrong)
+    with pytest.warns(UserWarning, match="y holds one class alone: 1"):
+        safe.fit(X[y == 1], y[y == 1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for order in (rng.permutation(1200), np.argsort(y, kind="stable")):
@@ -204,37 +190,6 @@ def test_regimes_give_a_warning_and_sorted_or_shuffled_rows_none(data) -> None:
 
 
 # ---------------------------------------------------------------- one class, contradictions, frames
-
-
-def test_one_class_alone_gives_a_warning(data) -> None:
-    model, X, y, _ = data
-    with pytest.warns(UserWarning, match="y holds one class alone: 1"):
-        rf.RiskControlledClassifier(model, limits="error <= 0.5").fit(X[y == 1], y[y == 1])
-
-
-@pytest.mark.parametrize(
-    "limits",
-    [
-        "recall >= 0.9 and fnr >= 0.5",
-        "recall <= 0.3 and fnr <= 0.3",
-        "recall >= 0.9 and sensitivity <= 0.5",
-        "fpr >= 0.5 and specificity >= 0.6",
-        "coverage >= 0.9 and abstention >= 0.2",
-        "coverage <= 0.1 and abstention <= 0.2",
-        "accuracy >= 90 % and error >= 20 % given answered",
-        "precision >= 0.9 and false_discovery_rate >= 0.2",
-    ],
-)
-def test_contradicting_limits_are_refused(data, limits: str) -> None:
-    model, X, y, _ = data
-    with pytest.raises(InvalidInputError, match="must not contradict each other"):
-        rf.RiskControlledClassifier(model, limits=limits).fit(X, y)
-
-
-def test_words_come_back_where_a_limit_is_at_its_bound(data) -> None:
-    model, X, y, _ = data
-    with pytest.raises(InvalidInputError, match=r"the limit on 'recall' must lie strictly .* allow a small share"):
-        rf.RiskControlledClassifier(model, limits="recall >= 100 %").fit(X, y)
 
 
 def test_set_output_inside_the_model_works(data) -> None:
@@ -360,3 +315,44 @@ def test_another_seed_asks_the_same_rows_again() -> None:
             X, y
         )
         assert len(given.certificate_.earlier_looks) == seed
+
+
+COSTLY = {"limits": "cost <= 12", "costs": COSTS, "minimize": "cost"}
+#: what is wrong -> parameters, amounts a row (or None), words
+REFUSED = {
+    "costs that are not known": (COSTLY | {"costs": None}, None, "needs to know what outcomes cost"),
+    "no amounts": (COSTLY, None, "must have one for each example; got none"),
+    "no largest amount": (COSTLY, 1200, "largest_amount=.*q0.99"),
+    "amounts above the largest": (COSTLY | {"largest_amount": 50}, 1200, "at most largest_amount, 50"),
+    "a cost of no outcome": (COSTLY | {"costs": {"mistake": 1}}, None, "outcomes are error, correct"),
+    "amounts of other rows": (COSTLY, 1199, "for each of 1200 examples"),
+    "amounts without costs": ({"limits": "error <= 0.3"}, 1200, "amounts need costs"),
+    "a limit at its bound, in the words of the user": (
+        {"limits": "recall >= 100 %"},
+        None,
+        "the limit on 'recall' must lie strictly .* allow a small share",
+    ),
+    **{
+        limits: ({"limits": limits}, None, "must not contradict each other")
+        for limits in (
+            "recall >= 0.9 and fnr >= 0.5",
+            "recall <= 0.3 and fnr <= 0.3",
+            "recall >= 0.9 and sensitivity <= 0.5",
+            "fpr >= 0.5 and specificity >= 0.6",
+            "coverage >= 0.9 and abstention >= 0.2",
+            "coverage <= 0.1 and abstention <= 0.2",
+            "accuracy >= 90 % and error >= 20 % given answered",
+            "precision >= 0.9 and false_discovery_rate >= 0.2",
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(data, case: str) -> None:
+    model, X, y, amounts = data
+    options, n_amounts, words = REFUSED[case]
+    safe = rf.RiskControlledClassifier(model, **options)
+    with pytest.raises(InvalidInputError, match=words):
+        safe.fit(X, y, **({} if n_amounts is None else {"amounts": amounts[:n_amounts]}))
+    assert not hasattr(safe, "certificate_")

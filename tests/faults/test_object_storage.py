@@ -70,6 +70,8 @@ def test_a_service_that_is_down(door: str) -> None:
 
 @pytest.mark.parametrize("text", ["{", "[1]", "9" * 5000])
 def test_options_of_the_environment(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(rf.StoreError, match=r"storage_options \(for commands: RISKFRONT_STORAGE_OPTIONS\)"):
+        LossStore("nowhere://bucket/run.zarr")
     monkeypatch.setenv("RISKFRONT_STORAGE_OPTIONS", text)
     with pytest.raises(rf.InvalidInputError, match="RISKFRONT_STORAGE_OPTIONS must be"):
         LossStore("memory://somewhere")
@@ -98,8 +100,3 @@ def test_few_requests_a_setting(tmp_path: Path) -> None:
     assert evaluated < 60, "5 requests a setting were 505"
     assert calibrated < 60, "404"
     assert tuned < 150, "1,108"
-
-
-def test_an_unknown_service_says_how_options_are_given() -> None:
-    with pytest.raises(rf.StoreError, match=r"storage_options \(for commands: RISKFRONT_STORAGE_OPTIONS\)"):
-        LossStore("nowhere://bucket/run.zarr")

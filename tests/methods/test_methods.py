@@ -98,15 +98,6 @@ def test_sgt_and_fallback_walk_from_the_learned_corner() -> None:
     assert turned.opt_fraction == 0
 
 
-def test_grid_methods_without_a_grid() -> None:
-    ragged = random_table().select(np.arange(1, 20))
-    for method in (rf.SGT(), rf.Fallback(), rf.LowRiskPath()):
-        with pytest.raises(InvalidInputError, match=r"full grid.*but the table has 19 settings"):
-            method.plan(ragged, ONE)
-    with pytest.raises(InvalidInputError, match=r"safest corner must be declared"):
-        rf.SGT().plan(random_table().subset([]), ONE)
-
-
 @pytest.mark.parametrize("shape", [(20,), (4, 5), (2, 3, 3), (2, 2, 2, 2)])
 def test_low_risk_path(shape: tuple[int, ...]) -> None:
     size = math.prod(shape)
@@ -171,28 +162,6 @@ def test_methods_by_name() -> None:
     assert make_method("pareto-testing", max_settings=7).max_settings == 7
 
 
-def test_bad_methods() -> None:
-    with pytest.raises(InvalidInputError, match=r"no method 'pareto'.*Did you mean 'pareto-testing'"):
-        make_method("pareto")
-    with pytest.raises(InvalidInputError, match=r"holm takes the parameters \[\]; got \['speed'\]"):
-        make_method("holm", speed=3)
-    with pytest.raises(InvalidInputError, match=r"options go with a method's name"):
-        make_method(rf.HolmTesting(), speed=3)
-    for bad in (0, 1, -0.1, 1.5):
-        for kind in (rf.ParetoTesting, rf.SplitFST, rf.LowRiskPath, rf.ConstrainedPath):
-            with pytest.raises(InvalidInputError, match=r"opt_fraction must lie in \(0, 1\)"):
-                kind(opt_fraction=bad)
-        for kind in (rf.SGT, rf.Fallback):
-            with pytest.raises(InvalidInputError, match=r"learn_fraction must lie in \(0, 1\)"):
-                kind(learn_fraction=bad)
-    with pytest.raises(InvalidInputError, match=r"max_settings must be at least 1; got 0"):
-        rf.ParetoTesting.as_in_the_paper(max_settings=0)
-    with pytest.raises(InvalidInputError, match=r"betas must be at least 2"):
-        rf.SplitFST(betas=1)
-    with pytest.raises(InvalidInputError, match=r"spacing must be 'log', 'linear' or 'every'; got 'cubic'"):
-        rf.SplitFST(spacing="cubic")
-
-
 def test_split_fst_of_every_setting_goes_by_p_value() -> None:
     rng = np.random.default_rng(3)
     losses = {"error": rng.random((40, 300)) < np.linspace(0.01, 0.4, 40)[:, None], "cost": rng.random((40, 300))}
@@ -215,3 +184,50 @@ def test_where_nothing_looks_certifiable_the_nearest_setting_is_tested_first(smo
     certificate = rf.calibrate(table, rf.Problem(limits, "cost"), method=make_method("pareto-testing", smooth=smooth))
     assert not certificate
     assert certificate.tested["t"].tolist()[0] == 1
+
+
+RAGGED = random_table().select(np.arange(1, 20))
+PLANNING = (rf.ParetoTesting, rf.SplitFST, rf.LowRiskPath, rf.ConstrainedPath)
+REFUSED = {
+    "an unknown name": (lambda: make_method("pareto"), "no method 'pareto'.*Did you mean 'pareto-testing'"),
+    "an unknown option": (lambda: make_method("holm", speed=3), r"holm takes the parameters \[\]; got \['speed'\]"),
+    "options of an object": (lambda: make_method(rf.HolmTesting(), speed=3), "options go with a method's name"),
+    "no settings to keep": (
+        lambda: rf.ParetoTesting.as_in_the_paper(max_settings=0),
+        "max_settings must be at least 1",
+    ),
+    **{
+        f"{share} of delta for Holm": (lambda s=share: rf.ParetoTesting(holm_share=s), "holm_share must lie in")
+        for share in (-0.1, 1.0, 1.5)
+    },
+    "one beta": (lambda: rf.SplitFST(betas=1), "betas must be at least 2"),
+    "an unknown spacing": (lambda: rf.SplitFST(spacing="cubic"), "spacing must be 'log', 'linear' or 'every'"),
+    "no corner and no examples": (lambda: rf.SGT().plan(random_table().subset([]), ONE), "corner must be declared"),
+    **{
+        f"no grid for {method.name}": (lambda m=method: m.plan(RAGGED, ONE), "full grid.*but the table has 19 settings")
+        for method in (rf.SGT(), rf.Fallback(), rf.LowRiskPath())
+    },
+    **{
+        f"{bad} of the examples for {kind.__name__}": (
+            lambda k=kind, b=bad: k(opt_fraction=b),
+            "opt_fraction must lie in",
+        )
+        for kind in PLANNING
+        for bad in (0, 1, -0.1, 1.5)
+    },
+    **{
+        f"{bad} of the examples for {kind.__name__}": (
+            lambda k=kind, b=bad: k(learn_fraction=b),
+            "learn_fraction must lie",
+        )
+        for kind in (rf.SGT, rf.Fallback)
+        for bad in (0, 1, -0.1, 1.5)
+    },
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case: str) -> None:
+    use, message = REFUSED[case]
+    with pytest.raises(InvalidInputError, match=message):
+        use()

@@ -11,7 +11,7 @@ from riskfront._data.sums import Totals
 from riskfront.methods._evidence.limit_tests import Evidence, LimitTest
 from riskfront.statistics import _p_values as p_values
 from tests.mutants.mutant import Mutant, everywhere, method
-from tests.statistics.test_traps_of_p_values import kelly
+from tests.validity.broken import kelly
 
 
 def combine(how: Any) -> Any:
@@ -105,7 +105,7 @@ def bets_see_their_own_loss() -> None:
     def broken(losses: Any, alpha: Any, level: Any, selected: Any = None, of: Any = None) -> Any:
         bets = losses if of is None else losses[of]
         rows = zip(bets.astype(float), np.broadcast_to(alpha, len(bets)), strict=True)
-        return np.array([kelly(row[None], limit, own=True)[0] for row, limit in rows])
+        return np.array([kelly(row[None], limit)[0] for row, limit in rows])
 
     everywhere(p_values.betting, broken)
 

@@ -114,7 +114,7 @@ def test_no_split_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_stakes_that_see_their_own_loss_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def seeing(losses: np.ndarray, alpha: float, delta: float, kept: object, of: np.ndarray) -> np.ndarray:
-        return kelly(losses[of].astype(float), alpha, own=True)
+        return kelly(losses[of].astype(float), alpha)
 
     monkeypatch.setitem(p_values.P_VALUES, "betting", replace(p_values.P_VALUES["betting"], function=seeing))
     assert caught(measured(POPULATIONS["0/1, independent"](), rf.ParetoTesting(), p_value="betting")) == [

@@ -96,6 +96,7 @@ def test_verdict_says_confidence_limits_and_objectives() -> None:
     assert len(sentences.verdict(certificate("nothing"))) == 2
 
 
+@pytest.mark.slow
 def test_every_shown_number_is_its_exact_value(pages: dict[str, str]) -> None:
     for name in certificates.NAMES:
         numbers = page(pages, name).numbers

@@ -225,15 +225,20 @@ def test_several_p_values_and_alphas_of_several_limits() -> None:
     assert [text.get_text() for text in labels] == ["(0.1, 0.2)", "(0.2, 0.3)"]
 
 
-def test_clear_errors() -> None:
-    with pytest.raises(rf.InvalidInputError, match=r"alpha must name one of \[0.02, 0.05, 0.08\]"):
-        plots.violation_bars_data(results())
-    with pytest.raises(rf.InvalidInputError, match=r"alpha must be one of .*; got 0.5"):
-        plots.violation_bars_data(results(), alpha=0.5)
-    with pytest.raises(rf.InvalidInputError, match=r"there is no column 'eror'; .*Did you mean 'error'"):
-        plots.violins_data(made_up(), "eror")
-    with pytest.raises(rf.InvalidInputError, match=r"at least one trial"):
-        plots.violins_data(made_up().head(0), "error")
+REFUSED = {
+    "no level": (lambda: plots.violation_bars_data(results()), r"alpha must name one of \[0.02, 0.05, 0.08\]"),
+    "another level": (lambda: plots.violation_bars_data(results(), alpha=0.5), "alpha must be one of .*; got 0.5"),
+    "an unknown column": (lambda: plots.violins_data(made_up(), "eror"), "no column 'eror'; .*Did you mean 'error'"),
+    "no trials": (lambda: plots.violins_data(made_up().head(0), "error"), "at least one trial"),
+    "a table": (lambda: plots.plot_tradeoff(certificates.table()), "draws a certificate"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case: str) -> None:
+    draw, message = REFUSED[case]
+    with pytest.raises(rf.InvalidInputError, match=message):
+        draw()
 
 
 def test_missing_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

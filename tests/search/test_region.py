@@ -31,25 +31,6 @@ def test_when_only_no_loss_at_all_passes_the_region_is_a_point():
     assert (region.r_max, region.low, region.high) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("arguments", [(0, 10, 10), (1, 10, 10), (float("nan"), 10, 10), (0.1, 0, 10), (0.1, 10, 0)])
-def test_bad_targets_are_refused(arguments):
-    with pytest.raises(InvalidInputError, match="must"):
-        LimitTarget("error", *arguments)
-
-
-@pytest.mark.parametrize(("delta", "delta_prime"), [(0, 0.01), (1, 0.01), (0.1, 0), (0.1, 1.5)])
-def test_bad_levels_are_refused(delta, delta_prime):
-    with pytest.raises(InvalidInputError, match="delta"):
-        LimitTarget("error", 0.1, 100, 100).region(delta, delta_prime)
-
-
-def test_targets_must_be_objectives():
-    space, target = Space(x=Float(0, 1)), LimitTarget("recall", 0.1, 100, 100)
-    for targets in ([], [target]):
-        with pytest.raises(InvalidInputError, match="targets"):
-            make_search("guided", space, ["error", "cost"], targets=targets, delta=0.1)
-
-
 def test_guided_search_asks_inside_the_region():
     search = make_search(
         "guided",
@@ -84,3 +65,37 @@ def test_guided_searches_may_share_a_storage(tmp_path):
         asked.append(config["x"])
         search.tell(config, {"error": 0.5 * config["x"] ** 2, "cost": 1 - config["x"]})
     assert len(set(asked)) == 5
+
+
+def target(*given):
+    return lambda: LimitTarget("error", *given)
+
+
+def region(*levels):
+    return lambda: LimitTarget("error", 0.1, 100, 100).region(*levels)
+
+
+def guided(*targets):
+    return lambda: make_search("guided", Space(x=Float(0, 1)), ["error", "cost"], targets=targets, delta=0.1)
+
+
+REFUSED = {
+    "a limit of 0": (target(0, 10, 10), "must"),
+    "a limit of 1": (target(1, 10, 10), "must"),
+    "a limit of nan": (target(float("nan"), 10, 10), "must"),
+    "no planning examples": (target(0.1, 0, 10), "must"),
+    "no testing examples": (target(0.1, 10, 0), "must"),
+    "a delta of 0": (region(0, 0.01), "delta"),
+    "a delta of 1": (region(1, 0.01), "delta"),
+    "an own delta of 0": (region(0.1, 0), "delta"),
+    "an own delta above 1": (region(0.1, 1.5), "delta"),
+    "no target": (guided(), "targets"),
+    "a target that is no objective": (guided(LimitTarget("recall", 0.1, 100, 100)), "targets"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case):
+    make, words = REFUSED[case]
+    with pytest.raises(InvalidInputError, match=words):
+        make()

@@ -32,13 +32,6 @@ def test_small_fronts() -> None:
     assert fronts.front([[2.0], [1.0], [1.0]], keep_duplicates=False).tolist() == [1]
 
 
-def test_bad_points() -> None:
-    with pytest.raises(InvalidInputError, match=r"must not contain NaN"):
-        fronts.front([[np.nan, 1.0]])
-    with pytest.raises(InvalidInputError, match=r"shape \(points, objectives\)"):
-        fronts.front([1.0, 2.0])
-
-
 def test_thinning_keeps_the_ends_and_the_shape() -> None:
     x = np.linspace(0, 1, 500)
     curve = np.column_stack([x, 1 - np.sqrt(x)])
@@ -60,6 +53,11 @@ def test_thinning_with_infinite_values_and_constant_objectives() -> None:
     assert len(set(kept.tolist())) == 4
 
 
-def test_thinning_to_nothing_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match=r"at least 1; got 0"):
-        fronts.thin([[1.0, 2.0]], 0)
+def test_refusals() -> None:
+    for call, words in (
+        (lambda: fronts.front([[np.nan, 1.0]]), "must not contain NaN"),
+        (lambda: fronts.front([1.0, 2.0]), r"shape \(points, objectives\)"),
+        (lambda: fronts.thin([[1.0, 2.0]], 0), "at least 1; got 0"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            call()

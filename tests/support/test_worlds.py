@@ -90,16 +90,6 @@ def test_binomial_is_valid_and_nearly_exact_on_the_hard_null() -> None:
     assert 0.06 < rate < 0.1 + 3 * np.sqrt(0.09 / 4_000)
 
 
-@pytest.mark.slow
-def test_signed_means_in_hoeffding_bentkus_are_caught() -> None:
-    world = worlds.signed(0.1, flips=0.3, settings=1_000, safe=0)
-    table = [ref.hoeffding_bentkus(k, 200, 0.1) for k in range(201)]
-    wrong = rejections(world, lambda row: table[max(int(row.sum(dtype=int)), 0)], 200)
-    right = rejections(world, lambda row: ref.betting(row, 0.1, 0.1, low=-1, high=1), 200)
-    assert wrong > 0.2
-    assert right < 0.1 + 3 * np.sqrt(0.09 / 1_000)
-
-
 def test_small_variance_is_caught_by_the_two_point_world() -> None:
     """A test by the normal approximation rejects nearly always where the rare 1s have not shown yet."""
     world = worlds.two_point(0.1, settings=1_000, safe=0)

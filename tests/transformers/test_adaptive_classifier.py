@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -136,25 +137,42 @@ def test_no_answer_without_a_certified_setting(
             found.with_setting({}).with_setting(None).predict(TEXTS)
 
 
-@pytest.mark.parametrize(
-    ("texts", "words"),
-    [
-        ([], "at least one text"),
-        ("one text", "must be a list"),
-        (["fine", ""], "number 1 is empty"),
-        (["fine", " \n"], "number 1 is empty"),
-        ([("a", "")], "number 0 is empty"),
-        (["fine", None], "number 1 is missing"),
-        (["fine", float("nan")], "number 1 is missing"),
-        (["fine", 3], "number 1 is 3"),
-        (["fine", ("a", "b")], "all texts or all pairs"),
-        ([("a", "b", "c")], "all texts or all pairs"),
-        ([("a", 1)], "all texts or all pairs"),
-    ],
-)
-def test_texts_that_are_none(classifier: AdaptiveClassifier, texts: Any, words: str) -> None:
+def texts(given: Any) -> Callable[[AdaptiveClassifier], Any]:
+    return lambda classifier: classifier.with_setting({}).predict(given)
+
+
+def setting(name: str, value: Any) -> Callable[[AdaptiveClassifier], Any]:
+    return lambda classifier: classifier.with_setting({name: value})
+
+
+REFUSED: dict[str, tuple[Callable[[AdaptiveClassifier], Any], str]] = {
+    "no texts": (texts([]), "at least one text"),
+    "one text alone": (texts("one text"), "must be a list"),
+    "an empty text": (texts(["fine", ""]), "number 1 is empty"),
+    "a blank text": (texts(["fine", " \n"]), "number 1 is empty"),
+    "half a pair that is empty": (texts([("a", "")]), "number 0 is empty"),
+    "None as a text": (texts(["fine", None]), "number 1 is missing"),
+    "nan as a text": (texts(["fine", float("nan")]), "number 1 is missing"),
+    "a number as a text": (texts(["fine", 3]), "number 1 is 3"),
+    "a text and a pair": (texts(["fine", ("a", "b")]), "all texts or all pairs"),
+    "three texts": (texts([("a", "b", "c")]), "all texts or all pairs"),
+    "a pair of a text and a number": (texts([("a", 1)]), "all texts or all pairs"),
+    "a share of tokens above 1": (setting("tau_token", 1.5), "tau_token must be a number from 0 to 1; got 1.5"),
+    "a share of heads below 0": (setting("tau_head", -0.1), "tau_head must be a number from 0 to 1; got -0.1"),
+    "an exit below 0": (setting("tau_layer", -1), "tau_layer must be a number at least 0; got -1"),
+    "an exit at infinity": (setting("tau_layer", float("inf")), "tau_layer must be a number"),
+    "a threshold of nan": (setting("lambda", float("nan")), "lambda must be a number from 0 to 1; got nan"),
+    "a threshold as a truth value": (setting("lambda", True), "lambda must be a number"),
+    "a threshold as a text": (setting("tau_token", "high"), "tau_token must be a number"),
+    "an unknown threshold": (setting("tau", 0.1), "has the thresholds"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(classifier: AdaptiveClassifier, case: str) -> None:
+    use, words = REFUSED[case]
     with pytest.raises(InvalidInputError, match=words):
-        classifier.with_setting({}).predict(texts)
+        use(classifier)
 
 
 def test_long_texts_are_cut_with_a_warning(classifier: AdaptiveClassifier) -> None:
@@ -167,24 +185,6 @@ def test_long_texts_are_cut_with_a_warning(classifier: AdaptiveClassifier) -> No
         assert full.predict([long]).tolist() == ["blue"]
     exactly = " ".join(["blue", *["noise1"] * 37])
     assert full.tokenize([exactly]).lengths.tolist() == [40]
-
-
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        ({"tau_token": 1.5}, "tau_token must be a number from 0 to 1; got 1.5"),
-        ({"tau_head": -0.1}, "tau_head must be a number from 0 to 1; got -0.1"),
-        ({"tau_layer": -1}, "tau_layer must be a number at least 0; got -1"),
-        ({"tau_layer": float("inf")}, "tau_layer must be a number"),
-        ({"lambda": float("nan")}, "lambda must be a number from 0 to 1; got nan"),
-        ({"lambda": True}, "lambda must be a number"),
-        ({"tau_token": "high"}, "tau_token must be a number"),
-        ({"tau": 0.1}, "has the thresholds"),
-    ],
-)
-def test_thresholds_outside_their_range(classifier: AdaptiveClassifier, setting: Any, words: str) -> None:
-    with pytest.raises(InvalidInputError, match=words):
-        classifier.with_setting(setting)
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

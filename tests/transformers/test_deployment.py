@@ -229,20 +229,29 @@ def test_pairs_and_single_texts_are_not_mistaken(certified: AdaptiveClassifier, 
         pairs.predict(["a"])
 
 
-def test_half_a_character_is_refused_in_a_sentence(certified: AdaptiveClassifier) -> None:
-    broken = "a \ud800 text"
+HALF = "a \ud800 text"
+FRAMES = {
+    "half a character": (
+        NEW.assign(text=pd.Series([HALF, *TEXTS[1:]], dtype=object)),
+        "row 0 of column 'text' has a lone surrogate",
+    ),
+    **{
+        f"several labels in a {type(label).__name__}": (
+            NEW.assign(label=[label, *NEW["label"][1:]]),
+            "and a label for each token are not supported",
+        )
+        for label in (["a", "b"], (0, 1), np.array([0, 1]), {"a"})
+    },
+}
+
+
+@pytest.mark.parametrize("case", FRAMES)
+def test_refused_texts(certified: AdaptiveClassifier, case: str) -> None:
+    frame, words = FRAMES[case]
+    with pytest.raises(InvalidInputError, match=words):
+        labelled_texts(frame)
     with pytest.raises(InvalidInputError, match=r"number 1 has a lone surrogate, '\\ud800', at place 2"):
-        certified.predict(["fine", broken])
-    frame = NEW.assign(text=pd.Series([broken, *TEXTS[1:]], dtype=object))
-    with pytest.raises(InvalidInputError, match="row 0 of column 'text' has a lone surrogate"):
-        labelled_texts(frame)
-
-
-@pytest.mark.parametrize("label", [["a", "b"], (0, 1), np.array([0, 1]), {"a"}])
-def test_several_labels_are_refused_in_a_sentence(label: Any, tmp_path: Path) -> None:
-    frame = NEW.assign(label=[label, *NEW["label"][1:]])
-    with pytest.raises(InvalidInputError, match="and a label for each token are not supported"):
-        labelled_texts(frame)
+        certified.predict(["fine", HALF])
 
 
 def test_a_model_of_several_labels_is_refused(classifier_folder: Path, tmp_path: Path) -> None:

@@ -113,11 +113,8 @@ def test_rows_of_other_splits_are_left_out() -> None:
         rows_of(frame(), "dev")
 
 
-def test_kinds_of_exits_are_checked() -> None:
+def test_refusals() -> None:
     with pytest.raises(InvalidInputError, match="each kind once"):
         replace(HOW, exits=("cls", "cls"))
-
-
-def test_shares_that_cannot_be_are_refused_before_anything_is_trained() -> None:
     with pytest.raises(InvalidInputError, match=r"shares of token scores must be from 0 to below 1"):
         TablePlan("news", "paper", token_shares=(0.0, 1.5))

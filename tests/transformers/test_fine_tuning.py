@@ -7,7 +7,6 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from riskfront.errors import InvalidInputError
 from riskfront.transformers import FineTuning
 from riskfront.transformers._backbones.backbone import Backbone
 from riskfront.transformers._exits import Layout, features
@@ -69,8 +68,3 @@ def test_probes_of_pooled_states_stand_at_the_embeddings_too(frames: Any) -> Non
         logits = scaled @ linear.weight.detach().numpy().T + linear.bias.detach().numpy()
         losses.append(np.mean(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(9), labels]))
     assert found == pytest.approx(np.mean(losses), rel=1e-4)
-
-
-def test_a_negative_weight_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="early_layers must be a weight of at least 0; got -1"):
-        FineTuning(early_layers=-1)

@@ -78,14 +78,11 @@ def path_that_moves_while_it_compares(
     return path
 
 
-def kelly(x: np.ndarray, alpha: float, *, own: bool) -> np.ndarray:
-    """Betting with approximate Kelly stakes (alpha - mean) / (variance + (alpha - mean)^2), which may see their own loss."""
+def kelly(x: np.ndarray, alpha: float) -> np.ndarray:
+    """Betting with approximate Kelly stakes (alpha - mean) / (variance + (alpha - mean)^2), which see their own loss."""
     t = np.arange(1, x.shape[1] + 1)
     mean = (0.5 + np.cumsum(x, axis=1)) / (t + 1)
     variance = (0.25 + np.cumsum((x - mean) ** 2, axis=1)) / (t + 1)
-    if not own:
-        first = np.ones((len(x), 1))
-        mean, variance = (np.hstack([s * first, v[:, :-1]]) for s, v in ((0.5, mean), (0.25, variance)))
     gap = alpha - mean
     stake = np.clip(gap / (variance + gap**2), 0, 0.75 / (1 - alpha))
     return np.exp(-np.maximum(np.cumsum(np.log1p(-stake * (x - alpha)), axis=1).max(axis=1), 0))

@@ -131,7 +131,7 @@ TRAPS: list[Rate | Fact | Faulty] = [
     Rate(
         "a loss that enters its own stake",
         "0/1 losses at the limit, .1",
-        lambda trials: sides.below(broken.kelly(sides.losses(0.1, 300, trials).astype(float), 0.1, own=True)),
+        lambda trials: sides.below(broken.kelly(sides.losses(0.1, 300, trials).astype(float), 0.1)),
         lambda trials: sides.below(pv.betting(sides.losses(0.1, 300, trials), 0.1, DELTA)),
         most=5000,
     ),

@@ -39,16 +39,14 @@ def test_what_new_data_say(certificate, rate, n, says):
     assert {"holds": "keeps every limit", "broken": "is broken", "unclear": "do not tell"}[says] in found.verdict()
 
 
-def test_the_data_it_was_made_of_are_no_new_data(certificate):
-    with pytest.raises(rf.InvalidInputError, match="needs new examples"):
-        rf.check(certificate, table(0, 0.05))
-
-
-def test_the_setting_must_be_there(certificate):
-    with pytest.raises(rf.InvalidInputError, match="must hold the certified setting once"):
-        rf.check(certificate, table(1, 0.05).select([0]))
-    with pytest.raises(rf.InvalidInputError, match="delta must lie in"):
-        rf.check(certificate, table(1, 0.05), delta=2)
+def test_refusals(certificate):
+    for data, options, words in (
+        (table(0, 0.05), {}, "needs new examples"),  # those it was made of
+        (table(1, 0.05).select([0]), {}, "must hold the certified setting once"),
+        (table(1, 0.05), {"delta": 2}, "delta must lie in"),
+    ):
+        with pytest.raises(rf.InvalidInputError, match=words):
+            rf.check(certificate, data, **options)
 
 
 @pytest.mark.slow
@@ -253,6 +251,7 @@ class TestGroups:
         assert all("c" in group for group in absent["group"])
         assert "No new example speaks of" in found.verdict()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("limit", ["error <= 0.1 per g", "error gap between g <= 0.15"])
     def test_a_group_that_was_not_certified_breaks_no_limit(self, limit: str) -> None:
         new = self.table("abcd", {"a": 0.02, "b": 0.02, "c": 0.02, "d": 0.7}, 2, 3000)

@@ -1,11 +1,11 @@
 """Certificates: what they show, refuse, write down and read back."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import riskfront as rf
@@ -129,6 +129,9 @@ def test_a_method_without_a_guarantee_certifies_nothing() -> None:
     for method in ("alpha-constrained", "alpha-delta-constrained"):
         found = rf.calibrate(TABLE, PROBLEM, method=method)
         assert found
+        assert not found.guaranteed
+        assert found.verdict().startswith("NO GUARANTEE")
+        assert found.to_dict()["guaranteed"] is False
         assert "certified" not in found.tested
         assert found.tested["picked"].any()
         assert "certified" not in found.to_dict()["path"]
@@ -137,12 +140,6 @@ def test_a_method_without_a_guarantee_certifies_nothing() -> None:
         frontier = rf.frontier(TABLE, PROBLEM, [0.1, 0.2], method=method)
         assert "n_certified" not in frontier
         assert (frontier["n_picked"] > 0).any()
-
-
-def test_a_certificate_of_another_schema_gets_a_sentence() -> None:
-    for version in (1, 2, 4, None):
-        with pytest.raises(InvalidInputError, match=r"reads certificates of schema version 3; got"):
-            rf.Certificate.from_dict({"schema": "riskfront.certificate", "schema_version": version})
 
 
 def test_no_certificate_no_setting(nothing: rf.Certificate) -> None:
@@ -155,14 +152,6 @@ def test_no_certificate_no_setting(nothing: rf.Certificate) -> None:
     assert nothing.verdict().startswith("Nothing could be certified. ")
     assert nothing.to_dict()["config"] is None
     assert "0 of 1 tested" in repr(nothing)
-
-
-def test_no_guarantee_is_said() -> None:
-    for method in ("alpha-constrained", "alpha-delta-constrained"):
-        found = rf.calibrate(TABLE, PROBLEM, method=method)
-        assert not found.guaranteed
-        assert found.verdict().startswith("NO GUARANTEE")
-        assert found.to_dict()["guaranteed"] is False
 
 
 def test_mixture() -> None:
@@ -208,61 +197,51 @@ def test_settings_that_share_a_name_with_a_column() -> None:
         assert any(set(frontier[c]) <= {10, 20, 30} for c in (name, f"setting {name}") if c in frontier)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["pareto-testing", "alpha-constrained"])  # tests/test_properties.py has more
-def test_json_round_trip(method: str, tmp_path: Path) -> None:
-    problem = rf.Problem(
-        [rf.Limit("error", at_most=0.12, per="label"), rf.Limit("answered", at_least=0.3)], ["cost", "regret"]
-    )
-    before = rf.calibrate(TABLE, problem, method=method)
-    before.save(tmp_path / "c.json")
-    after = rf.Certificate.load(tmp_path / "c.json")
-    assert after.to_dict() == before.to_dict()
-    assert after.problem == before.problem
-    assert after.configs == before.configs
-    pd.testing.assert_frame_equal(after.path, before.path)
-    pd.testing.assert_frame_equal(after.measured, before.measured)
-    assert rf.verify(after, TABLE) == []
-
-
-def test_json_round_trip_of_nothing(nothing: rf.Certificate, tmp_path: Path) -> None:
-    nothing.save(tmp_path / "c.json")
-    after = rf.Certificate.load(tmp_path / "c.json")
-    assert not after
-    assert after.to_dict() == nothing.to_dict()
-
-
-def test_json_is_plain_json(certificate: rf.Certificate, tmp_path: Path) -> None:
-    certificate.save(tmp_path / "c.json")
+def test_a_file_is_plain_json_and_comes_back(
+    nothing: rf.Certificate, certificate: rf.Certificate, tmp_path: Path
+) -> None:
+    """tests/test_properties.py has certificates of any kind."""
 
     def refuse(constant: str) -> None:
         pytest.fail(f"{constant} is no JSON")
 
-    data = json.loads((tmp_path / "c.json").read_text(), parse_constant=refuse)
-    assert data["schema_version"] == 3
-    assert data["config"] == certificate.config
+    for before in (nothing, certificate):
+        before.save(tmp_path / "c.json")
+        assert rf.Certificate.load(tmp_path / "c.json").to_dict() == before.to_dict()
+        data = json.loads((tmp_path / "c.json").read_text(), parse_constant=refuse)
+        assert data["schema_version"] == 3
+        assert data["config"] == (before.config if before else None)
 
 
-def test_bad_files(certificate: rf.Certificate, tmp_path: Path) -> None:
+def with_changes(**changes: object) -> Callable[[str], str]:
+    return lambda text: json.dumps(json.loads(text) | changes)
+
+
+BAD_FILES = {
+    "cut off": (lambda text: text[: len(text) // 2], r"must be as it was saved; it is no JSON: .* cut off"),
+    "no object": (lambda text: "[1, 2]", "schema 'riskfront.certificate'"),
+    "something else": (lambda text: '{"a": 1}', "schema 'riskfront.certificate'"),
+    "an earlier schema": (with_changes(schema_version=2), "reads certificates of schema version 3; got 2"),
+    "a later schema": (with_changes(schema_version=99), "reads certificates of schema version 3; got 99"),
+    "no schema version": (with_changes(schema_version=None), "reads certificates of schema version 3; got None"),
+    "incomplete": (
+        lambda text: '{"schema": "riskfront.certificate", "schema_version": 3}',
+        "incomplete or malformed",
+    ),
+    "another setting": (with_changes(config={"a": 99, "b": 99}), "agree with itself"),
+    "another verdict": (with_changes(verdict="All is well."), "agree with itself"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_refused_files(case: str, certificate: rf.Certificate, tmp_path: Path) -> None:
+    change, message = BAD_FILES[case]
     path = tmp_path / "c.json"
     with pytest.raises(StoreError, match=r"cannot read the certificate .*No such file"):
         rf.Certificate.load(path)
     certificate.save(path)
-    text = path.read_text()
-    path.write_text(text[: len(text) // 2])
-    with pytest.raises(InvalidInputError, match=r"must be as it was saved; it is no JSON: .* cut off"):
+    path.write_text(change(path.read_text()))
+    before = path.read_bytes()
+    with pytest.raises(InvalidInputError, match=message):
         rf.Certificate.load(path)
-    for content, message in (
-        ({"a": 1}, "schema 'riskfront.certificate'"),
-        ({"schema": "riskfront.certificate", "schema_version": 99}, "schema version 3; got 99"),
-        ({"schema": "riskfront.certificate", "schema_version": 3}, "incomplete or malformed"),
-        ([1, 2], "schema 'riskfront.certificate'"),
-    ):
-        path.write_text(json.dumps(content))
-        with pytest.raises(InvalidInputError, match=message):
-            rf.Certificate.load(path)
-
-
-def test_saving_where_nothing_is(certificate: rf.Certificate, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"does not. Create it first"):
-        certificate.save(tmp_path / "no" / "c.json")
+    assert path.read_bytes() == before

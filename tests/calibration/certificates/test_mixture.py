@@ -47,20 +47,23 @@ def test_without_targets_the_best_on_the_whole() -> None:
     assert weights.tolist() == [0, 1]
 
 
-def test_targets_that_cannot_be_met() -> None:
-    with pytest.raises(InvalidInputError, match=r"no mixture .* meets .*cost at least 0\.2. Loosen the target"):
-        mixture_weights(COST_AND_SPEED, VALUES, {"cost": 0.1})
-    with pytest.raises(InvalidInputError, match=r"gain at most 4"):
-        mixture_weights(COST_AND_SPEED, VALUES, {"gain": 5})
-    with pytest.raises(InvalidInputError, match=r"no free objective 'costs'.*Did you mean 'cost'"):
-        mixture_weights(COST_AND_SPEED, VALUES, {"costs": 0.5})
+GAP = [rf.Limit("error", at_most=0.1, gap_per="country", given="answered")]
+GIVEN = rf.Objective("cost", given="answered")
+REFUSED = {
+    "a cost that is too low": (COST_AND_SPEED, {"cost": 0.1}, r"no mixture .* meets .*cost at least 0\.2. Loosen"),
+    "a gain that is too high": (COST_AND_SPEED, {"gain": 5}, "gain at most 4"),
+    "an unknown objective": (COST_AND_SPEED, {"costs": 0.5}, "no free objective 'costs'.*Did you mean 'cost'"),
+    # two settings that keep a gap given "answered" may break it together: each answers another group
+    "a gap given a condition": (rf.Problem(GAP, ["cost", "time"]), {"cost": 0.3}, "compares groups given a condition"),
+    "an objective given a condition": (rf.Problem(LIMIT, [GIVEN]), {"cost given answered": 0.5}, "does not mix"),
+}
 
 
-def test_a_limit_that_does_not_mix_is_refused() -> None:
-    """Two settings that keep a gap given "answered" may break it together: each answers another group."""
-    limits = [rf.Limit("error", at_most=0.1, gap_per="country", given="answered")]
-    with pytest.raises(InvalidInputError, match="compares groups given a condition"):
-        mixture_weights(rf.Problem(limits, ["cost", "time"]), np.array([[0.2, 1.0], [0.5, 0.3]]), {"cost": 0.3})
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case: str) -> None:
+    problem, targets, message = REFUSED[case]
+    with pytest.raises(InvalidInputError, match=message):
+        mixture_weights(problem, VALUES[:, : len(problem.objectives)], targets)
 
 
 @pytest.mark.slow

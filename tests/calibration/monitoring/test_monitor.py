@@ -301,48 +301,6 @@ def test_scores_that_change_are_a_warning_and_no_alarm():
     assert "riskfront_monitor_input_warning 1.0" in prometheus(monitor)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"delta": 1.5}, "delta must lie in"),
-        ({"promise": "never"}, "there is no promise 'never'"),
-        ({"run_length": 1}, "run_length must be a whole number"),
-        ({"missing": "best"}, "there is no rule for missing outcomes 'best'"),
-        ({"audit": 0}, "audit must be a probability"),
-        ({"audit_column": "q"}, "must be given together"),
-        ({"audit": 0.1, "audit_column": "q", "least_audit": 0.1}, "not both"),
-        ({"limits": ["eror <= 0.1"]}, "Did you mean 'error <= 0.1'"),
-    ],
-)
-def test_options_are_checked(options, words):
-    with pytest.raises(rf.InvalidInputError, match=words):
-        rf.Monitor(certificate("error <= 0.1"), **options)
-
-
-def test_a_damaged_state_is_refused(tmp_path):
-    file = tmp_path / "state.json"
-    rf.Monitor(certificate("error <= 0.1")).save(file)
-    text = file.read_text()
-    for damaged in (
-        text[:100],
-        "[]",
-        text.replace('"outcomes": 0', '"outcomes": 7'),
-        text.replace('"clock"', '"klock"'),
-    ):
-        file.write_text(damaged)
-        with pytest.raises(rf.InvalidInputError, match="the monitor"):
-            rf.Monitor.load(file)
-    with pytest.raises(rf.StoreError, match="cannot read the monitor"):
-        rf.Monitor.load(tmp_path / "none.json")
-
-
-def test_nothing_certified_cannot_be_watched():
-    table = rf.LossTable([{"k": 0}], {"error": [[1] * 50], "cost": [[1] * 50]})
-    nothing = rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost"))
-    with pytest.raises(rf.NotCertifiedError):
-        rf.Monitor(nothing)
-
-
 def test_history_keeps_every_outcome_in_few_points():
     history, rng, row = History(16), np.random.default_rng(11), 0
     for _ in range(200):
@@ -373,3 +331,46 @@ def test_outcomes_pass_quickly():
     started = time.process_time()
     monitor.update({"error": outcomes})
     assert len(outcomes) / (time.process_time() - started) > 20_000
+
+
+REFUSED = {
+    "a delta above 1": ({"delta": 1.5}, "delta must lie in"),
+    "an unknown promise": ({"promise": "never"}, "there is no promise 'never'"),
+    "a run of one": ({"run_length": 1}, "run_length must be a whole number"),
+    "an unknown rule": ({"missing": "best"}, "there is no rule for missing outcomes 'best'"),
+    "an audit of nothing": ({"audit": 0}, "audit must be a probability"),
+    "a column without an audit": ({"audit_column": "q"}, "must be given together"),
+    "an audit and a least audit": ({"audit": 0.1, "audit_column": "q", "least_audit": 0.1}, "not both"),
+    "an unknown limit": ({"limits": ["eror <= 0.1"]}, "Did you mean 'error <= 0.1'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case):
+    options, words = REFUSED[case]
+    with pytest.raises(rf.InvalidInputError, match=words):
+        rf.Monitor(certificate("error <= 0.1"), **options)
+    table = rf.LossTable([{"k": 0}], {"error": [[1] * 50], "cost": [[1] * 50]})
+    with pytest.raises(rf.NotCertifiedError):
+        rf.Monitor(rf.calibrate(table, rf.Problem("error <= 0.1", minimize="cost")))
+
+
+DAMAGED = {
+    "cut off": lambda text: text[:100],
+    "no object": lambda text: "[]",
+    "another number": lambda text: text.replace('"outcomes": 0', '"outcomes": 7'),
+    "another key": lambda text: text.replace('"clock"', '"klock"'),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_refused_files(case, tmp_path):
+    file = tmp_path / "state.json"
+    with pytest.raises(rf.StoreError, match="cannot read the monitor"):
+        rf.Monitor.load(file)
+    rf.Monitor(certificate("error <= 0.1")).save(file)
+    file.write_text(DAMAGED[case](file.read_text()))
+    before = file.read_text()
+    with pytest.raises(rf.InvalidInputError, match="the monitor"):
+        rf.Monitor.load(file)
+    assert file.read_text() == before

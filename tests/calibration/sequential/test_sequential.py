@@ -120,6 +120,7 @@ def table(rng: np.random.Generator, n: int, label: bool = True) -> rf.LossTable:
     return rf.LossTable(CONFIGS, losses, groups={"label": np.arange(n) % 2} if label else None)
 
 
+@pytest.mark.slow
 def test_tables_that_grow_count_each_example_once(tmp_path: Path) -> None:
     problem = rf.Problem(["error <= 0.15", "error <= 0.2 per label"], minimize="price")
     rng = np.random.default_rng(1)

@@ -242,13 +242,6 @@ def test_a_log_without_answers_is_named(tmp_path):
         assert sorted(rf.read_runs(tmp_path, skip_broken=True).names) == ["large", "small"]
 
 
-def test_only_broken_logs(tmp_path):
-    for name in "ab":
-        (tmp_path / f"{name}.eval").write_bytes(b"no log")
-    with pytest.warns(rf.LeftOutWarning), pytest.raises(rf.InvalidInputError, match="some log must be readable; all 2"):
-        rf.read_runs(tmp_path, skip_broken=True)
-
-
 def test_of_two_logs_of_one_run_the_latest_answer_counts(tmp_path):
     for day, scores in (("2026-01-02", [1.0, 1.0, 0.0, 1.0]), ("2026-01-01", [0.0, 0.0, 0.0])):
         log = inspect_log("m", scores)
@@ -348,40 +341,6 @@ def test_a_small_log_that_unpacks_to_a_large_one_is_refused(kind, tmp_path, monk
         rf.read_runs(tmp_path / "bomb.eval", "inspect")
 
 
-def test_a_member_that_lies_about_its_size_is_refused(tmp_path):
-    path = tmp_path / "bomb.eval"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("header.json", json.dumps({"eval": {"model": "m"}}))
-        archive.writestr("summaries.json", "[" + " " * 2**21 + "]")
-    content = path.read_bytes().replace((2**21 + 2).to_bytes(4, "little"), (100).to_bytes(4, "little"))
-    path.write_bytes(content)
-    with pytest.raises(rf.InvalidInputError, match=r"summaries.json' (is damaged|must have 100 bytes)"):
-        rf.read_runs(path, "inspect")
-
-
-def test_samples_that_are_too_large_together_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("riskfront._data.logs.tools.json_files._MOST_IN_ALL", 2**12)
-    with zipfile.ZipFile(tmp_path / "a.eval", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("header.json", json.dumps({"eval": {"model": "m"}}))
-        for number in range(100):
-            archive.writestr(f"samples/{number}.json", json.dumps({"id": str(number), "x": " " * 100}))
-    with pytest.raises(rf.InvalidInputError, match="its samples must unpack to at most"):
-        rf.read_runs(tmp_path / "a.eval", "inspect")
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [("[" * 200_000 + "]" * 200_000, "nested thousands deep"), ('{"a": ' + "9" * 5000 + "}", "thousands of digits")],
-)
-def test_nested_deeply_and_long_numbers_are_sentences(text, words, tmp_path):
-    (tmp_path / "a.json").write_text(text)
-    with pytest.raises(rf.InvalidInputError, match=words):
-        rf.read_runs(tmp_path / "a.json", "inspect")
-    (tmp_path / "samples_x_2026-01-01T00.jsonl").write_text(text + "\n")
-    with pytest.raises(rf.InvalidInputError, match=words):
-        rf.read_runs(tmp_path, "lm-eval")
-
-
 def test_a_number_of_a_thousand_digits_is_no_score(tmp_path):
     folder = MAKERS["lm-eval"](tmp_path)
     path = folder / "small" / "samples_quiz_2026-01-01T00-00-00.0.jsonl"
@@ -414,3 +373,54 @@ def test_a_single_file_tells_its_tool(log):
     tool = {"promptfoo": "promptfoo", "inspect": "inspect", "deepeval": "deepeval"}[log.split("_")[0].split("/")[0]]
     score = "match" if tool == "inspect" else None
     assert rf.read_runs(path, score=score).names == rf.read_runs(path, tool, score=score).names
+
+
+def lying_about_its_size(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps({"eval": {"model": "m"}}))
+        archive.writestr("summaries.json", "[" + " " * 2**21 + "]")
+    path.write_bytes(path.read_bytes().replace((2**21 + 2).to_bytes(4, "little"), (100).to_bytes(4, "little")))
+
+
+def many_samples(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps({"eval": {"model": "m"}}))
+        for number in range(100):
+            archive.writestr(f"samples/{number}.json", json.dumps({"id": str(number), "x": " " * 100}))
+
+
+def text(content):
+    return lambda path: path.write_text(content)
+
+
+DEEP, LONG = "[" * 200_000 + "]" * 200_000, '{"a": ' + "9" * 5000 + "}"
+REFUSED = {
+    "a member that lies about its size": (
+        "a.eval",
+        lying_about_its_size,
+        r"summaries.json' (is damaged|must have 100)",
+    ),
+    "samples that are too large together": ("a.eval", many_samples, "its samples must unpack to at most"),
+    "nested thousands deep": ("a.json", text(DEEP), "nested thousands deep"),
+    "thousands of digits": ("a.json", text(LONG), "thousands of digits"),
+    "a line nested thousands deep": ("samples_x_2026-01-01T00.jsonl", text(DEEP + "\n"), "nested thousands deep"),
+    "a line of thousands of digits": ("samples_x_2026-01-01T00.jsonl", text(LONG + "\n"), "thousands of digits"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_files(case, tmp_path, monkeypatch):
+    name, write, words = REFUSED[case]
+    monkeypatch.setattr("riskfront._data.logs.tools.json_files._MOST_IN_ALL", 2**12 if write is many_samples else 2**40)
+    write(tmp_path / name)
+    before = (tmp_path / name).read_bytes()
+    with pytest.raises(rf.InvalidInputError, match=words):
+        rf.read_runs(*((tmp_path, "lm-eval") if name.startswith("samples") else (tmp_path / name, "inspect")))
+    assert (tmp_path / name).read_bytes() == before
+
+
+def test_only_broken_logs(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.eval").write_bytes(b"no log")
+    with pytest.warns(rf.LeftOutWarning), pytest.raises(rf.InvalidInputError, match="some log must be readable; all 2"):
+        rf.read_runs(tmp_path, skip_broken=True)

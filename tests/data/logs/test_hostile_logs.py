@@ -38,25 +38,6 @@ def test_a_price_that_is_not_known_is_missing(unknown, tmp_path):
     assert "cost" not in rf.read_runs(folder).values
 
 
-@pytest.mark.parametrize(("name", "text"), [("cost", "$0.01"), ("score", "error"), ("latency", "1.2 s")])
-def test_texts_among_the_numbers_of_a_table(name, text, tmp_path):
-    rows = [{"model": m, "example": k, "score": 1.0, "cost": 1.0, "latency": 1.0} for m in "ab" for k in range(3)]
-    frame = pd.DataFrame(rows).astype({name: object})
-    frame.loc[2, name] = text
-    frame.to_csv(tmp_path / "runs.csv", index=False)
-    with pytest.raises(
-        rf.InvalidInputError, match=f"'{name}' must hold numbers, .*; 1 of 6 rows hold texts, such as '"
-    ) as said:
-        rf.read_runs(tmp_path / "runs.csv")
-    assert repr(text) in str(said.value)
-
-
-def test_a_row_that_comes_twice_is_named_in_plain_words(tmp_path):
-    pd.DataFrame({"model": "small", "example": [0, 0], "score": [1.0, 0.0]}).to_csv(tmp_path / "a.csv", index=False)
-    with pytest.raises(rf.InvalidInputError, match="example 0 comes more than once for model = small"):
-        rf.read_runs(tmp_path / "a.csv")
-
-
 def test_names_that_people_gave_must_name_one_question_too(tmp_path):
     for model, asked in (("small", ["A?", "B?"]), ("large", ["B?", "A?"])):
         log = inspect_log(model, [1.0, 0.0])
@@ -88,14 +69,6 @@ def _with_prompts(names, prompts, seed=0):
     return Runs(pd.DataFrame({"model": ["small", "large"]}), examples, {"score": score, "cost": cost})
 
 
-@pytest.mark.parametrize("kind", [rf.Cascade, rf.Router])
-def test_a_log_that_was_copied_under_other_names_is_refused(kind):
-    prompts = [f"How much is {k} and {k}?" for k in range(80)]
-    runs = _with_prompts([*range(80), *(f"again {k}" for k in range(80))], prompts * 2)
-    with pytest.raises(rf.InvalidInputError, match="of 160 examples 80 have the prompt and all numbers of another"):
-        kind(runs)
-
-
 def _table(tmp_path, **columns):
     names = columns.pop("example", [*range(80)])
     n = len(names)
@@ -108,18 +81,6 @@ def _table(tmp_path, **columns):
     found = pd.concat(parts, ignore_index=True)
     found.to_csv(tmp_path / "runs.csv", index=False)
     return found
-
-
-@pytest.mark.parametrize("name", ["prompt", "question"])
-def test_a_table_that_was_copied_under_other_names_is_refused(name, tmp_path):
-    questions = [f"How much is {k} and {k}?" for k in range(80)]
-    frame = _table(tmp_path, example=[*range(80), *(f"again {k}" for k in range(80))], **{name: questions * 2})
-    with pytest.raises(rf.InvalidInputError, match="of 160 examples 80 have the prompt and all numbers of another"):
-        rf.Cascade(rf.read_runs(tmp_path / "runs.csv"), confidence="logprob", thresholds=[0.5])
-    frame.loc[frame["model"] == "small", name] = None  # known of one model's rows alone
-    frame.to_csv(tmp_path / "runs.csv", index=False)
-    with pytest.raises(rf.InvalidInputError, match="have the prompt and all numbers of another"):
-        rf.Cascade(rf.read_runs(tmp_path / "runs.csv"), confidence="logprob", thresholds=[0.5])
 
 
 def test_a_table_must_ask_all_models_the_same(tmp_path):
@@ -135,3 +96,55 @@ def test_prompts_of_few_kinds_that_repeat_by_chance_are_no_copies():
     rng = np.random.default_rng(1)
     prompts = [f"{a} and {b}?" for a, b in rng.integers(0, 6, (400, 2))]
     rf.Router(_with_prompts(list(range(400)), prompts))
+
+
+AGAIN = [*range(80), *(f"again {k}" for k in range(80))]
+QUESTIONS = [f"How much is {k} and {k}?" for k in range(80)] * 2
+
+
+def rows(**columns):
+    """Six outcomes of two models, some of them changed."""
+    return lambda folder: pd.DataFrame(
+        {"model": list("aaabbb"), "example": [*range(3)] * 2, "score": 1.0, "cost": 1.0, "latency": 1.0} | columns
+    ).to_csv(folder / "runs.csv", index=False)
+
+
+def with_text(name, text):
+    return rows(**{name: [1.0, 1.0, text, 1.0, 1.0, 1.0]}), f"'{name}' must hold .*; 1 of 6 rows hold texts, .*{text}"
+
+
+def copied(name, known_of_one_model=False):
+    def write(folder):
+        frame = _table(folder, example=AGAIN, **{name: QUESTIONS})
+        if known_of_one_model:
+            frame.loc[frame["model"] == "small", name] = None
+        frame.to_csv(folder / "runs.csv", index=False)
+
+    return write, "of 160 examples 80 have the prompt and all numbers of another"
+
+
+REFUSED = {
+    "a text among costs": with_text("cost", "1 cent"),
+    "a text among scores": with_text("score", "error"),
+    "a text among latencies": with_text("latency", "1.2 s"),
+    "a row twice": (rows(example=[0, 0, 1, 0, 1, 2]), "example 0 comes more than once for model = a"),
+    "copies under other names": copied("prompt"),
+    "copies of questions under other names": copied("question"),
+    "copies whose prompt is known of one model": copied("prompt", known_of_one_model=True),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_tables(case, tmp_path):
+    write, words = REFUSED[case]
+    write(tmp_path)
+    before = (tmp_path / "runs.csv").read_text()
+    with pytest.raises(rf.InvalidInputError, match=words):
+        rf.Cascade(rf.read_runs(tmp_path / "runs.csv"), confidence="logprob", thresholds=[0.5])
+    assert (tmp_path / "runs.csv").read_text() == before
+
+
+@pytest.mark.parametrize("kind", [rf.Cascade, rf.Router])
+def test_a_log_that_was_copied_under_other_names_is_refused(kind):
+    with pytest.raises(rf.InvalidInputError, match="of 160 examples 80 have the prompt and all numbers of another"):
+        kind(_with_prompts(AGAIN, QUESTIONS))

@@ -357,21 +357,6 @@ def test_ids_of_helm_and_openai_evals_must_name_one_question_too(tmp_path):
             rf.read_runs(folder, score=score, where=() if tool == "helm" else "task == sums.dev.v0")
 
 
-def test_one_id_is_one_question(tmp_path):
-    """Ids that Inspect gives by position name other questions once the dataset is shuffled."""
-    for model in ("a", "b"):
-        log = inspect_log(model, [1.0, 0.0])
-        for number, sample in enumerate(log["samples"]):
-            sample |= {"id": number + 1, "input": f"question {number}", "target": "x"}
-        if model == "b":
-            log["samples"][0]["input"], log["samples"][1]["input"] = "question 1", "question 0"
-        (tmp_path / f"{model}.json").write_text(json.dumps(log))
-    with pytest.raises(
-        rf.InvalidInputError, match=r"b.json', sample 1: one id must name one question .* example '1' is"
-    ):
-        rf.read_runs(tmp_path)
-
-
 def test_a_row_of_routerbench_that_no_model_was_scored_on_gives_way_to_the_same_prompt(tmp_path):
     """RouterBench has a few prompts twice, once without any score and with a doubled price."""
     frame = pd.DataFrame(
@@ -468,24 +453,6 @@ def test_what_is_wrong_is_one_sentence_that_says_where(tool, spoil, words, tmp_p
         rf.read_runs(folder, tool)
 
 
-def test_folders_without_logs(tmp_path):
-    with pytest.raises(rf.InvalidInputError, match="none that are known by their names"):
-        rf.read_runs(tmp_path)
-    with pytest.raises(rf.InvalidInputError, match="must hold logs of helm; none were found"):
-        rf.read_runs(tmp_path, "helm")
-    with pytest.raises(rf.InvalidInputError, match="no tool 'ragas'"):
-        rf.read_runs(tmp_path, "ragas")
-    with pytest.raises(rf.StoreError, match="no such file or folder"):
-        rf.read_runs(tmp_path / "absent")
-
-
-def test_two_tools_in_one_folder(tmp_path):
-    MAKERS["lm-eval"](tmp_path)
-    MAKERS["helm"](tmp_path / "helm")
-    with pytest.raises(rf.InvalidInputError, match="found logs of lm-eval and helm"):
-        rf.read_runs(tmp_path)
-
-
 def test_results_of_mlflow_2(tmp_path):
     for run in ("a", "b"):
         (tmp_path / run).mkdir()
@@ -506,3 +473,42 @@ def test_samples_of_lm_eval_that_every_eval_ever_converted(folder):
     scores = [dict(zip(runs.examples["prompt"], runs.value("score")[0], strict=True)) for runs in (ours, theirs)]
     assert scores[0] == scores[1]
     assert len(scores[1]) == 11
+
+
+def two_tools(folder):
+    MAKERS["lm-eval"](folder)
+    MAKERS["helm"](folder / "helm")
+
+
+def ids_by_position(folder):
+    """Ids that Inspect gives by position name other questions once the dataset is shuffled."""
+    for model in ("a", "b"):
+        log = inspect_log(model, [1.0, 0.0])
+        for number, sample in enumerate(log["samples"]):
+            sample |= {"id": number + 1, "input": f"question {number}", "target": "x"}
+        if model == "b":
+            log["samples"][0]["input"], log["samples"][1]["input"] = "question 1", "question 0"
+        (folder / f"{model}.json").write_text(json.dumps(log))
+
+
+REFUSED_FOLDERS = {
+    "nothing that is known": (lambda folder: None, None, "none that are known by their names"),
+    "nothing of the tool": (lambda folder: None, "helm", "must hold logs of helm; none were found"),
+    "an unknown tool": (lambda folder: None, "ragas", "no tool 'ragas'"),
+    "two tools": (two_tools, None, "found logs of lm-eval and helm"),
+    "one id of two questions": (
+        ids_by_position,
+        None,
+        "b.json', sample 1: one id must name one question .* example '1' is",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_FOLDERS)
+def test_refused_folders(case, tmp_path):
+    make, tool, words = REFUSED_FOLDERS[case]
+    make(tmp_path)
+    with pytest.raises(rf.InvalidInputError, match=words):
+        rf.read_runs(tmp_path, tool)
+    with pytest.raises(rf.StoreError, match="no such file or folder"):
+        rf.read_runs(tmp_path / "absent")

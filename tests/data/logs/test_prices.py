@@ -33,31 +33,6 @@ def test_prices_of_tokens(logs, tmp_path):
     np.testing.assert_allclose(runs.value("cost")[runs.row("large")], 30e-6)
 
 
-@pytest.mark.parametrize(
-    ("prices", "words"),
-    [
-        ({"small": 1}, "'large' has none. Prices: small"),
-        ({"small": 1, "large": -1}, "per_call = -1 for 'large'"),
-        ({"small": 1, "large": {"per_day": 1}}, "got per_day = 1"),
-    ],
-)
-def test_what_is_wrong_with_prices(prices, words, logs):
-    with pytest.raises(rf.InvalidInputError, match=words):
-        rf.read_runs(logs).priced(prices)
-
-
-def test_prices_of_tokens_need_tokens(tmp_path):
-    runs = rf.read_runs(MAKERS["lm-eval"](tmp_path))
-    with pytest.raises(rf.InvalidInputError, match="the runs have no 'input_tokens'"):
-        runs.priced({name: {"per_million_input": 1.0} for name in ("small", "large")})
-
-
-@pytest.mark.parametrize("text", ["small", "small=x", "small=1,", "=", "absent.csv"])
-def test_what_prices_must_read(text):
-    with pytest.raises(rf.InvalidInputError, match="prices must read"):
-        read_prices(text)
-
-
 def test_prices_on_the_command_line(logs, tmp_path):
     out = tmp_path / "runs.parquet"
     done = riskfront("import", "every-eval-ever", logs, "--prices", "small=1, large=10", "--out", out, "--json")
@@ -98,3 +73,27 @@ def test_what_calls_take_has_no_usual_bounds(tmp_path):
     with pytest.raises(rf.InvalidInputError, match="a limit on the mean 'latency' needs the most that it can be"):
         rf.calibrate(tmp_path / "runs.parquet", slow)
     assert rf.calibrate(tmp_path / "runs.parquet", slow, bounds={"latency": (0, 1)})
+
+
+REFUSED = {
+    "a model without a price": ({"small": 1}, "'large' has none. Prices: small"),
+    "a price below 0": ({"small": 1, "large": -1}, "per_call = -1 for 'large'"),
+    "a price of something else": ({"small": 1, "large": {"per_day": 1}}, "got per_day = 1"),
+    "a price of tokens that were not counted": (
+        {name: {"per_million_input": 1.0} for name in ("small", "large")},
+        "the runs have no 'input_tokens'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_prices(case, tmp_path):
+    prices, words = REFUSED[case]
+    with pytest.raises(rf.InvalidInputError, match=words):
+        rf.read_runs(MAKERS["lm-eval"](tmp_path)).priced(prices)
+
+
+@pytest.mark.parametrize("text", ["small", "small=x", "small=1,", "=", "absent.csv"])
+def test_refused_texts(text):
+    with pytest.raises(rf.InvalidInputError, match="prices must read"):
+        read_prices(text)

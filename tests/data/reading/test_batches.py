@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -178,55 +179,66 @@ def test_a_guess_that_all_rows_contradict_is_taken_back(tmp_path: Path, monkeypa
     assert table.n_configs == 6
 
 
-def test_rows_that_come_twice_are_named(tmp_path: Path) -> None:
-    data = pd.concat([frame(), frame().iloc[[7, 9]]])
-    with pytest.raises(
-        rf.InvalidInputError, match=r"id = 'x1' comes more than once for the setting .*small.*\(2 such rows"
-    ):
-        read_table(data, PROBLEM, layout=long_format.Layout(("model", "effort"), "id"))
-
-
-def test_damaged_and_strange_files(tmp_path: Path) -> None:
-    frame().to_parquet(tmp_path / "t.parquet")
-    content = (tmp_path / "t.parquet").read_bytes()
-    (tmp_path / "t.parquet").write_bytes(content[: len(content) // 2])
-    (tmp_path / "twice.csv").write_text("a,a,example\n1,2,3\n")
-    (tmp_path / "empty.csv").write_text("")
-    (tmp_path / "bad.jsonl").write_text('{"a": 1}\n{"a": [')
-    (tmp_path / "nothing").mkdir()
-    for name in ("t.parquet", "twice.csv", "empty.csv", "bad.jsonl", "nothing", "absent-*.parquet"):
-        with pytest.raises(rf.RiskfrontError) as caught:
-            read_table(tmp_path / name, PROBLEM)
-        assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "text", ["null", " null\n", 'null\n{"k": 1}\n', '{"k": 1}\n\n\tnull\r\n', '{"k": 1}\n' * 90_000 + "null"]
-)
-def test_a_line_that_is_null_is_a_sentence(tmp_path, text) -> None:
-    """Arrow's parser ends the process where the first row of a block is null."""
-    (tmp_path / "rows.jsonl").write_text(text)
-    with pytest.raises(rf.InvalidInputError, match=r"each line of .*rows\.jsonl' must be a JSON object .* one is null"):
-        read_table(tmp_path / "rows.jsonl", rf.Problem(["error <= 0.1"], minimize="error"))
-
-
-@pytest.mark.parametrize("deep", ['{"a":' * 50_000 + "1" + "}" * 50_000, '{"a":' + "[" * 50_000 + "]" * 50_000 + "}"])
-@pytest.mark.parametrize("before", [0, 100_000])
-def test_json_lines_that_are_nested_thousands_deep(tmp_path, deep, before) -> None:
-    """Arrow's parser runs out of stack on them, and takes the process with it."""
-    plain = '{"setting": 1, "example": 2, "error": 0, "text": "{[{["}\n'
-    (tmp_path / "deep.jsonl").write_text(plain * before + deep + "\n")
-    with pytest.raises(rf.InvalidInputError, match=r"nested more than 500 deep; some in .*deep.jsonl"):
-        read_table(tmp_path / "deep.jsonl", rf.Problem(["error <= 0.1"], minimize="error"))
-
-
 def test_brackets_in_texts_are_no_nesting(tmp_path) -> None:
     rows = [{"setting": s, "example": i, "error": 0, "text": '[{\\"' * 600} for s in (0, 1) for i in range(40)]
     (tmp_path / "t.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     assert read_table(tmp_path / "t.jsonl", rf.Problem(["error <= 0.1"], minimize="error"))[0].n_examples == 40
 
 
-def test_names_of_columns_that_are_no_text(tmp_path) -> None:
-    (tmp_path / "t.jsonl").write_bytes(b'{"setting": 1, "example": 2, "err\xf2r": 0}\n')
-    with pytest.raises(rf.StoreError, match="cannot read"):
-        read_table(tmp_path / "t.jsonl", rf.Problem(["error <= 0.1"], minimize="error"))
+def cut_off() -> bytes:
+    content = io.BytesIO()
+    frame().to_parquet(content)
+    return content.getvalue()[: len(content.getvalue()) // 2]
+
+
+#: Arrow's parser ends the process where the first row of a block is null
+NULLS = {
+    "null": "null",
+    "a line of null": " null\n",
+    "null before a row": 'null\n{"k": 1}\n',
+    "null after a row": '{"k": 1}\n\n\tnull\r\n',
+    "null after a block": '{"k": 1}\n' * 90_000 + "null",
+}
+#: Arrow's parser runs out of stack on them, and takes the process with it
+DEEP = {
+    "objects in objects": '{"a":' * 50_000 + "1" + "}" * 50_000,
+    "lists in lists": '{"a":' + "[" * 50_000 + "]" * 50_000 + "}",
+}
+PLAIN = '{"setting": 1, "example": 2, "error": 0, "text": "{[{["}\n'
+REFUSED: dict[str, tuple[str, str | bytes, str]] = {
+    "a Parquet file that was cut off": ("t.parquet", cut_off(), "t.parquet"),
+    "two columns of one name": ("twice.csv", "a,a,example\n1,2,3\n", "twice.csv"),
+    "an empty file": ("empty.csv", "", "empty.csv"),
+    "a line that was cut off": ("bad.jsonl", '{"a": 1}\n{"a": [', "bad.jsonl"),
+    "a name of a column that is no text": ("t.jsonl", b'{"setting": 1, "err\xf2r": 0}\n', "cannot read"),
+    "a row twice": (
+        "t.csv",
+        pd.concat([frame(), frame().iloc[[7, 9]]]).to_csv(index=False),
+        r"comes more than once for the setting .*small.*\(2 such rows",
+    ),
+    **{name: ("t.jsonl", text, "each line of .* must be a JSON object .* one is null") for name, text in NULLS.items()},
+    **{
+        f"{name} {where}": ("t.jsonl", before + text + "\n", r"nested more than 500 deep; some in .*t\.jsonl")
+        for name, text in DEEP.items()
+        for where, before in (("at once", ""), ("after a block", PLAIN * 100_000))
+    },
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_files(case: str, tmp_path: Path) -> None:
+    name, content, words = REFUSED[case]
+    content = content if isinstance(content, bytes) else content.encode()
+    (tmp_path / name).write_bytes(content)
+    layout = long_format.Layout(("model", "effort"), "id") if case == "a row twice" else None
+    with pytest.raises(rf.RiskfrontError, match=words) as caught:
+        read_table(tmp_path / name, PROBLEM, layout=layout)
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / name).read_bytes() == content
+
+
+def test_folders_without_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    for name in ("nothing", "absent-*.parquet"):
+        with pytest.raises(rf.RiskfrontError):
+            read_table(tmp_path / name, PROBLEM)

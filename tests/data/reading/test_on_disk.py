@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -203,28 +204,6 @@ def test_a_process_that_is_killed_is_resumed(tmp_path: Path) -> None:
     assert said.strip() == read_table(folder, PROBLEM, layout=LAYOUT)[0].sha256
 
 
-def test_rows_that_come_twice_and_groups_that_disagree_are_refused(tmp_path: Path) -> None:
-    twice = pd.concat([rows("setting", gaps=False), rows("setting", gaps=False).iloc[[3]]])
-    with pytest.raises(rf.InvalidInputError, match="exactly one row for each example"):
-        read_table(written(twice, tmp_path / "twice"), PROBLEM, layout=LAYOUT)
-    mixed = rows("example", gaps=False)
-    mixed.loc[mixed.index[-1], "label"] = "p" if mixed["label"].iloc[-1] != "p" else "q"
-    with pytest.raises(rf.InvalidInputError, match="group 'label' must have one value for each example"):
-        read_table(written(mixed, tmp_path / "mixed"), PROBLEM, layout=LAYOUT)
-
-
-def test_values_that_no_table_can_hold_are_named(tmp_path: Path) -> None:
-    data = rows("setting", gaps=False)
-    for column, value, said in (
-        ("cost", np.inf, "loss 'cost' must be finite"),
-        ("a", pd.Timestamp("2024-01-01"), "setting values must be finite numbers, texts or booleans"),
-        ("label", None, "group 'label' must have a value for every example"),
-    ):
-        wrong = data.assign(**{column: value if column != "cost" else data["cost"].where(data.index != 7, value)})
-        with pytest.raises(rf.InvalidInputError, match=said):
-            read_table(written(wrong, tmp_path / column), PROBLEM, layout=LAYOUT)
-
-
 def test_a_disk_without_room_is_named_before_anything_is_read(tmp_path: Path, monkeypatch: Any) -> None:
     folder = written(rows(), tmp_path / "rows")
     monkeypatch.setattr(on_disk.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 10})())
@@ -262,18 +241,6 @@ def test_filters_leave_the_same_rows_as_in_memory(tmp_path: Path, monkeypatch: A
     assert again.intake.left_out == {}
 
 
-def test_filters_on_disk_rest_on_no_outcome(tmp_path: Path) -> None:
-    data = rows(gaps=False)
-    data["status"] = data.groupby("example")["error"].transform("mean")
-    folder = written(data, tmp_path / "data")
-    with pytest.raises(rf.InvalidInputError, match="'status' is an outcome, or computed from one"):
-        read_table(folder, PROBLEM, layout=LAYOUT, where="status <= 0.1")
-    with pytest.raises(rf.InvalidInputError, match="every value of a filter must occur"):
-        read_table(folder, PROBLEM, layout=LAYOUT, where="label in p, z")
-    with pytest.raises(rf.InvalidInputError, match="a filter must leave some rows"):
-        read_table(folder, PROBLEM, layout=LAYOUT, where="a > 9")
-
-
 def test_rows_that_a_filter_leaves_go_to_memory_if_they_fit(tmp_path: Path, monkeypatch: Any) -> None:
     folder = written(rows("setting"), tmp_path / "data")
     monkeypatch.setattr(long_format, "IN_MEMORY", 2500)
@@ -305,3 +272,40 @@ def test_files_that_change_while_they_are_read_are_refused(
     with pytest.raises(rf.RiskfrontError, match="files must stay as they are while they are read"):
         read_table(folder, PROBLEM, layout=LAYOUT)
     monkeypatch.undo()
+
+
+def with_status(data: pd.DataFrame) -> pd.DataFrame:
+    return data.assign(status=data.groupby("example")["error"].transform("mean"))
+
+
+REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str | tuple[()], str]] = {
+    "a row twice": (lambda d: pd.concat([d, d.iloc[[3]]]), (), "exactly one row for each example"),
+    "an example of two groups": (
+        lambda d: d.assign(label=np.where(np.arange(len(d)) == 7, "another", d["label"])),
+        (),
+        "group 'label' must have one value for each example",
+    ),
+    "no group": (lambda d: d.assign(label=None), (), "group 'label' must have a value for every example"),
+    "an infinite cost": (
+        lambda d: d.assign(cost=d["cost"].where(d.index != 7, np.inf)),
+        (),
+        "loss 'cost' must be finite",
+    ),
+    "a setting that is a date": (
+        lambda d: d.assign(a=pd.Timestamp("2024-01-01")),
+        (),
+        "setting values must be finite numbers, texts or booleans",
+    ),
+    "a filter by an outcome": (with_status, "status <= 0.1", "'status' is an outcome, or computed from one"),
+    "a filter by what does not occur": (with_status, "label in p, z", "every value of a filter must occur"),
+    "a filter that leaves nothing": (with_status, "a > 9", "a filter must leave some rows"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case: str, tmp_path: Path, small_memory: Path) -> None:
+    change, where, words = REFUSED[case]
+    folder = written(change(rows("setting", gaps=False)), tmp_path / "rows")
+    with pytest.raises(rf.InvalidInputError, match=words):
+        read_table(folder, PROBLEM, layout=LAYOUT, where=where)
+    assert not list(small_memory.glob("*/done.json"))

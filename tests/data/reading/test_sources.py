@@ -81,14 +81,22 @@ def test_bounds_of_the_certificate_count_and_not_those_of_the_store(table: rf.Lo
     assert rf.verify(certificate, tmp_path / "run.zarr") == []
 
 
-@pytest.mark.parametrize("data", [None, 3, {"error": []}, rf.LossStore])
-def test_what_is_no_data(data: Any) -> None:
+TWICE = pd.DataFrame([[0, 0, 1, 0.5, 0]], columns=["knob", "example", "error", "cost", "error"])
+NO_DATA = "a LossStore, a data frame, or the path of a file"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (None, NO_DATA),
+        (3, NO_DATA),
+        ({"error": []}, NO_DATA),
+        (rf.LossStore, NO_DATA),
+        (TWICE, "'error' comes more than once in 'the data frame'"),
+    ],
+    ids=["nothing", "a number", "a dictionary", "a class", "two columns of one name"],
+)
+def test_refusals(data: Any, words: str) -> None:
     for use in (rf.calibrate, rf.experiment.run, lambda d, p: rf.frontier(d, p, [0.1])):
-        with pytest.raises(rf.InvalidInputError, match="a LossStore, a data frame, or the path of a file"):
+        with pytest.raises(rf.InvalidInputError, match=words):
             use(data, PROBLEM)
-
-
-def test_a_data_frame_with_two_columns_of_one_name_is_refused() -> None:
-    frame = pd.DataFrame([[0, 0, 1, 0.5, 0]], columns=["knob", "example", "error", "cost", "error"])
-    with pytest.raises(rf.InvalidInputError, match="'error' comes more than once in 'the data frame'"):
-        rf.calibrate(frame, rf.Problem("error <= 0.1", minimize="cost"))

@@ -81,35 +81,29 @@ def test_types_decide_the_test():
     assert from_wide(wide(), PROBLEM, settings=settings(), example_column="id", binary=["score"])[0].is_binary("score")
 
 
-@pytest.mark.parametrize(
-    ("change", "described", "words"),
-    [
-        (lambda d: d.assign(q4="good"), settings(), "'q4' has 'good' in row 0"),
-        (lambda d: d, settings().assign(config="x"), "none does"),
-        (lambda d: d, settings().assign(config=["q2", "q2", "q8", "full"]), "'q2' comes more than once"),
-        (lambda d: d.assign(id=1), settings(), "comes more than once"),
-        (lambda d: d, settings().assign(bits=wide()[["q2", "q4", "q8", "full"]].mean().to_numpy()), None),
-    ],
-)
-def test_what_is_wrong_is_said(change, described, words):
-    if words is None:  # four settings are too few to tell; with more, a mean of the outcomes is no objective
-        from_wide(change(wide()), PROBLEM, settings=described, example_column="id")
-        return
+TWO_LOSSES = rf.Problem(["score >= 0.2"], minimize="cost")
+REFUSED = {
+    "a text among outcomes": (wide().assign(q4="good"), settings(), PROBLEM, "'q4' has 'good' in row 0"),
+    "settings of other columns": (wide(), settings().assign(config="x"), PROBLEM, "none does"),
+    "a setting twice": (wide(), settings().assign(config=["q2", "q2", "q8", "full"]), PROBLEM, "'q2' comes more than"),
+    "an example twice": (wide().assign(id=1), settings(), PROBLEM, "comes more than once"),
+    "two losses": (wide(), settings(), TWO_LOSSES, "hold one loss; the problem mentions score, cost"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case):
+    cells, described, problem, words = REFUSED[case]
     with pytest.raises(rf.InvalidInputError, match=words):
-        from_wide(change(wide()), PROBLEM, settings=described, example_column="id")
+        from_wide(cells, problem, settings=described, example_column="id")
 
 
 def test_an_objective_computed_from_the_outcomes_is_refused():
-    rng = np.random.default_rng(0)
+    rng, problem = np.random.default_rng(0), rf.Problem(["score >= 0.2"], maximize="quality")
     cells = pd.DataFrame({f"s{i}": rng.random(50) < i / 10 for i in range(8)})
-    about = pd.DataFrame({"config": cells.columns, "quality": 100 * cells.mean().to_numpy(), "size": range(8)})
+    about = pd.DataFrame({"config": cells.columns, "quality": 100 * cells.mean().to_numpy()})
     with pytest.raises(rf.InvalidInputError, match="'quality' follows the mean outcome"):
-        from_wide(cells, rf.Problem(["score >= 0.2"], maximize="quality"), settings=about)
-    from_wide(
-        cells, rf.Problem(["score >= 0.2"], maximize="size"), settings=about.assign(size=[3, 1, 2, 9, 4, 7, 5, 1])
-    )
-
-
-def test_two_losses_are_too_many():
-    with pytest.raises(rf.InvalidInputError, match="hold one loss; the problem mentions score, cost"):
-        from_wide(wide(), rf.Problem(["score >= 0.2"], minimize="cost"), settings=settings())
+        from_wide(cells, problem, settings=about)
+    from_wide(cells, problem, settings=about.assign(quality=[3, 1, 2, 9, 4, 7, 5, 1]))
+    few = wide()[["q2", "q4", "q8", "full"]].mean().to_numpy()  # four settings are too few to tell
+    from_wide(wide(), PROBLEM, settings=settings().assign(bits=few), example_column="id")

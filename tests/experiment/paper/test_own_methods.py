@@ -92,12 +92,6 @@ def test_what_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         load_method(f"{here}:NoDataclass")
 
 
-@pytest.mark.parametrize("name", ["optimizer", "cloud"])
-def test_where_no_method_takes_part_none_is_taken(tables: Path, tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidInputError, match="no method takes part"):
-        reproduce(name, tables, tmp_path, methods=[NoDataclass()])
-
-
 def test_an_interrupted_run_leaves_what_was_found_before(
     tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,17 +115,17 @@ def test_an_interrupted_run_leaves_what_was_found_before(
     assert not (tmp_path / "flops.unfinished.csv").exists()
 
 
-def test_a_folder_that_cannot_be_is_said_before_anything_is_measured(tables: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+def test_refusals_before_anything_is_measured(tables: Path, tmp_path: Path) -> None:
+    for name in ("optimizer", "cloud"):
+        with pytest.raises(InvalidInputError, match="no method takes part"):
+            reproduce(name, tables, tmp_path, methods=[NoDataclass()])
+    (tmp_path / "file").write_text("as it was")
     with pytest.raises(StoreError, match="must be a folder that can be made"):
         reproduce("flops", tables, tmp_path / "file")
-
-
-def test_a_table_under_another_name_is_refused(tables: Path, tmp_path: Path) -> None:
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("file", "as it was")]
     (tmp_path / "mnli.paper.cls.parquet").write_bytes((tables / "qnli.paper.cls.parquet").read_bytes())
     (tmp_path / "mnli.paper.cls.json").write_text('{"data": "qnli"}')
     with pytest.raises(StoreError, match="says that it is one of qnli"):
         find_tables(tmp_path, ("mnli",))
-    table = rf.LossTable([{"k": 0}], {"cost": np.zeros((1, 3))})
     with pytest.raises(InvalidInputError, match="must have exit thresholds 'tau_layer'"):
-        with_fewer_exits(table, 3)
+        with_fewer_exits(rf.LossTable([{"k": 0}], {"cost": np.zeros((1, 3))}), 3)

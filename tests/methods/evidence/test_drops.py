@@ -31,19 +31,6 @@ def test_texts(text):
     assert eval(repr(limit), {"Limit": rf.Limit}) == limit
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"quantile": 0.9}, "signed mean"),
-        ({"p_value": "binomial"}, "signed mean"),
-        ({"drop_from": 3}, "name a setting"),
-    ],
-)
-def test_limits_that_make_no_sense(options, words):
-    with pytest.raises(rf.InvalidInputError, match=words):
-        rf.Limit("score", **{"at_most": 0.1, "drop_from": "full", **options})
-
-
 def test_the_drop_has_twice_the_range_and_is_bet_on():
     (test,) = evidence().tests
     assert (test.low, test.high, test.p_value) == (-1.0, 1.0, "betting")

@@ -139,14 +139,6 @@ def test_nothing_selected_gives_one() -> None:
     assert unseen.tests[0].worst_mean(part, None).tolist() == [0, 0]
 
 
-def test_at_least_is_at_most_of_the_complement() -> None:
-    flipped = rf.LossTable(TABLE.configs, {"error": ~TABLE.losses("error"), "cost": TABLE.losses("cost")})
-    for name in ("binomial", "hoeffding-bentkus", "betting"):
-        one = evidence(rf.Limit("error", at_least=0.9, p_value=name), table=flipped).combined(ALL)
-        other = evidence(rf.Limit("error", at_most=1 - 0.9, p_value=name)).combined(ALL)
-        np.testing.assert_allclose(one, other, rtol=1e-12)
-
-
 def test_objectives_are_minimised() -> None:
     problem = rf.Problem([rf.Limit("error", at_most=0.1)], ["cost"], [rf.Objective("answered", per="label")])
     values = Evidence(problem, TABLE).objectives()

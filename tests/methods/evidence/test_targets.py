@@ -49,26 +49,6 @@ def test_texts(text: str, limit: rf.Limit) -> None:
     assert eval(repr(limit), {"Limit": rf.Limit}) == limit
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"over": "b", "quantile": 0.9, "at_most": 1},
-        {"over": {"b": -1}, "at_most": 1},
-        {"over": "b", "p_value": "binomial", "at_most": 1},
-        {"gap_per": "g", "at_least": 0.1},
-        {"gap_per": "g", "at_most": 0.1, "per": "h"},
-        {"gap_per": "g", "at_most": 0.1, "p_value": "hoeffding"},
-        {"worst": 1.5, "at_most": 1},
-        {"threshold": 0.5, "at_most": 1},
-        {"weights": "w", "at_most": 0.5},
-        {"largest_weight": 3, "at_most": 0.5},
-    ],
-)
-def test_limits_that_make_no_sense(options: dict) -> None:
-    with pytest.raises(rf.InvalidInputError):
-        rf.Limit("a", **options)
-
-
 def test_a_ratio_is_measured_as_one_and_tested_as_a_signed_mean() -> None:
     (test,) = evidence(rf.Limit("cost", over="solved", at_most=2)).tests
     assert (test.low, test.high, test.at, test.p_value) == (-2.0, 3.0, 0.0, "betting")

@@ -1,5 +1,7 @@
 """Grids of settings."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,13 +37,6 @@ def test_numbers_ascend_and_texts_keep_their_order() -> None:
     assert Grid.of(pd.DataFrame({"t": [0.5, 0.1, 0.3]})).rows.tolist() == [1, 2, 0]
 
 
-def test_missing_cells_are_named() -> None:
-    with pytest.raises(
-        InvalidInputError, match=r"3 x 4 values of a, b make 12 combinations, but the table has 11 settings"
-    ):
-        Grid.of(shuffled((3, 4)).iloc[1:])
-
-
 def test_corners_and_turning() -> None:
     grid = Grid.of(pd.DataFrame(grid_configs((3, 4))))
     assert grid.corners().tolist() == [[0, 3], [8, 11]]
@@ -49,11 +44,23 @@ def test_corners_and_turning() -> None:
     assert grid.starting_at(grid.declared_corner({"a": "high", "b": "high"})).rows[0, 0] == 11
 
 
-def test_declared_corners_are_checked() -> None:
-    grid = Grid.of(pd.DataFrame(grid_configs((3, 4))))
-    with pytest.raises(InvalidInputError, match=r"no axis of the grid 'c'"):
-        grid.declared_corner({"a": "low", "c": "low"})
-    with pytest.raises(InvalidInputError, match=r"must be 'low' or 'high'; got 'up'"):
-        grid.declared_corner({"a": "up", "b": "low"})
-    with pytest.raises(InvalidInputError, match=r"'b' is missing"):
-        grid.declared_corner({"a": "low"})
+def corner(**ends: str) -> Callable[[], object]:
+    return lambda: Grid.of(pd.DataFrame(grid_configs((3, 4)))).declared_corner(ends)
+
+
+REFUSED = {
+    "a missing cell": (
+        lambda: Grid.of(shuffled((3, 4)).iloc[1:]),
+        "3 x 4 values of a, b make 12 combinations, but the table has 11 settings",
+    ),
+    "a corner of another axis": (corner(a="low", c="low"), "no axis of the grid 'c'"),
+    "an end that is none": (corner(a="up", b="low"), "must be 'low' or 'high'; got 'up'"),
+    "an axis without an end": (corner(a="low"), "'b' is missing"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case: str) -> None:
+    make, message = REFUSED[case]
+    with pytest.raises(InvalidInputError, match=message):
+        make()

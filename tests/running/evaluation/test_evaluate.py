@@ -169,55 +169,10 @@ def test_failures_in_other_processes_show_where() -> None:
         evaluate(lambda config, x: {"error": 1 / 0}, EXAMPLES, CONFIGS, n_jobs=2, on_error="skip")
 
 
-def test_other_bad_input(tmp_path: Path) -> None:
-    for arguments, sentence in (
-        (("text", EXAMPLES, CONFIGS), "losses must be a function"),
-        ((losses, [], CONFIGS), "at least one example"),
-        ((losses, {"x": [1]}, CONFIGS), "examples must be a sequence"),
-        ((losses, 3, CONFIGS), "examples must be a sequence"),
-        ((losses, EXAMPLES, []), "at least one setting"),
-        ((losses, EXAMPLES, [CONFIGS[0]] * 2), "all settings must differ"),
-        ((losses, EXAMPLES, [{"t": 1}, {"u": 1}]), "the same keys"),
-    ):
-        with pytest.raises(InvalidInputError, match=sentence):
-            evaluate(*arguments)
-    with pytest.raises(InvalidInputError, match="on_error must be"):
-        evaluate(losses, EXAMPLES, CONFIGS, on_error="ignore")
-    with pytest.raises(InvalidInputError, match="n_jobs must be"):
-        evaluate(losses, EXAMPLES, CONFIGS, n_jobs=0)
-    with pytest.raises(InvalidInputError, match="one value for each of 50"):
-        evaluate(losses, EXAMPLES, CONFIGS, groups={"y": [1, 2]})
-    lock = threading.Lock()
-    with pytest.raises(InvalidInputError, match="sent to other processes"):
-        evaluate(lambda config, x: {"error": [lock is None] * 50}, EXAMPLES, CONFIGS, n_jobs=2)
-
-
 def test_settings_from_an_iterator(tmp_path: Path) -> None:
     expected = evaluate(losses, EXAMPLES, CONFIGS)
     for store in (None, tmp_path / "run.zarr"):
         assert evaluate(losses, EXAMPLES, iter(CONFIGS), store=store).sha256 == expected.sha256
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"configs": None}, "configs must be a list of dictionaries or a data frame; got NoneType"),
-        ({"configs": {"t": 1}}, "configs must be a list .* got dict. One setting is a list of one"),
-        ({"configs": Space(t=Float(0, 1))}, r"got Space. Use space.grid\(10\)"),
-        ({"store": 5}, "a store must be given by a path or a URL; got 5"),
-        ({"store": ""}, "a store must be given by a path or a URL; got ''"),
-        ({"groups": [1] * 50}, "groups must be a dictionary.* got list"),
-        ({"bounds": [(0, 1)]}, "bounds must be a dictionary.* got list"),
-        ({"bounds": {"cost": (1, 0)}}, "bounds of 'cost' must be finite with low < high"),
-        ({"bounds": {"cost": 3}}, "bounds of 'cost' must be a pair"),
-    ],
-)
-def test_arguments_are_looked_at_before_anything_is_called(wrong: dict[str, Any], sentence: str) -> None:
-    def never(config: dict[str, Any], examples: Any) -> dict[str, Any]:
-        raise AssertionError("called")
-
-    with pytest.raises(InvalidInputError, match=sentence):
-        evaluate(**{"losses": never, "examples": EXAMPLES, "configs": CONFIGS, **wrong})
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
@@ -402,3 +357,41 @@ def test_groups_as_a_data_frame(tmp_path: Path) -> None:
     frame, space = pd.DataFrame({"half": half}), rf.Space(t=rf.Float(0, 0.5), kind=rf.Choice(["a", "b"]))
     certificate = rf.tune(losses, EXAMPLES, space, problem, search="random", budget=4, groups=frame)
     assert set(certificate.measured["group"]) <= {"high", "low"}
+
+
+def holding(lock: Any) -> Any:
+    return lambda config, examples: {"error": [lock is None] * 50}
+
+
+#: what is wrong -> arguments, words; test_examples.py has what is no sequence of examples
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a function that is none": ({"losses": "text"}, "losses must be a function"),
+    "a function that cannot be sent": ({"losses": holding(threading.Lock()), "n_jobs": 2}, "sent to other processes"),
+    "no examples": ({"examples": []}, "at least one example"),
+    "examples that are a number": ({"examples": 3}, "examples must be a sequence"),
+    "no settings": ({"configs": []}, "at least one setting"),
+    "None as settings": ({"configs": None}, "configs must be a list of dictionaries or a data frame; got NoneType"),
+    "one setting alone": ({"configs": {"t": 1}}, "configs must be a list .* got dict. One setting is a list of one"),
+    "a space of settings": ({"configs": Space(t=Float(0, 1))}, r"got Space. Use space.grid\(10\)"),
+    "a setting twice": ({"configs": [CONFIGS[0]] * 2}, "all settings must differ"),
+    "settings of different keys": ({"configs": [{"t": 1}, {"u": 1}]}, "the same keys"),
+    "an unknown way with errors": ({"on_error": "ignore"}, "on_error must be"),
+    "no workers": ({"n_jobs": 0}, "n_jobs must be"),
+    "a number as store": ({"store": 5}, "a store must be given by a path or a URL; got 5"),
+    "an empty name as store": ({"store": ""}, "a store must be given by a path or a URL; got ''"),
+    "a list as groups": ({"groups": [1] * 50}, "groups must be a dictionary.* got list"),
+    "groups of other examples": ({"groups": {"y": [1, 2]}}, "one value for each of 50"),
+    "a list as bounds": ({"bounds": [(0, 1)]}, "bounds must be a dictionary.* got list"),
+    "bounds the wrong way round": ({"bounds": {"cost": (1, 0)}}, "bounds of 'cost' must be finite with low < high"),
+    "one bound": ({"bounds": {"cost": 3}}, "bounds of 'cost' must be a pair"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_before_anything_is_called(case: str) -> None:
+    def never(config: dict[str, Any], examples: Any) -> dict[str, Any]:
+        raise AssertionError("called")
+
+    wrong, sentence = REFUSED[case]
+    with pytest.raises(InvalidInputError, match=sentence):
+        evaluate(**{"losses": never, "examples": EXAMPLES, "configs": CONFIGS, **wrong})

@@ -187,11 +187,6 @@ def test_bounds_of_a_loss_without_a_limit_verify_too(tmp_path: Path) -> None:
     assert rf.verify(found, tmp_path / "run") == []
 
 
-def test_a_price_needs_adaptive() -> None:
-    with pytest.raises(InvalidInputError, match="adaptive"):
-        tuned(adaptive=False, price="cost")
-
-
 def test_on_a_dask_cluster(tmp_path: Path) -> None:
     import joblib
 
@@ -213,8 +208,17 @@ def test_on_a_dask_cluster(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "price", [5, lambda config, examples: "much", lambda *_: np.nan, lambda *_: -1.0, lambda *_: [1, 2, 3]]
+    ("options", "words"),
+    [
+        ({"price": "cost", "adaptive": False}, "adaptive"),
+        ({"price": 5}, "price"),
+        ({"price": lambda config, examples: "much"}, "price"),
+        ({"price": lambda *_: np.nan}, "price"),
+        ({"price": lambda *_: -1.0}, "price"),
+        ({"price": lambda *_: [1, 2, 3]}, "price"),
+    ],
+    ids=["without adaptive", "no function", "a text", "nan", "below 0", "one for each example"],
 )
-def test_a_price_is_a_number_of_at_least_0(price: Any) -> None:
-    with pytest.raises(InvalidInputError, match="price"):
-        tuned(price=price)
+def test_refused_prices(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        tuned(**options)
