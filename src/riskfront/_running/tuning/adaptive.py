@@ -128,31 +128,22 @@ class AdaptiveRun:
     ) -> None:
         if not rows:
             return
-        needed = self._needed()
-        if needed:
+        if needed := references(self.configs, self.problem):  # which must be among the settings
             self.opt.evaluate([(row, 0) for row in needed], workers, bar, failures)
         prices = None
         if self.price is not None:
             self.opt.evaluate([(row, 0) for row in rows], workers, bar, failures)
-            prices = self._prices()
+            prices = self._prices(self.price)
         race = raced(self.opt, self.configs, self.problem, self.n_test, rows, self.finalists, prices, start, stop)
         while not race.is_over:
             self.opt.evaluate(race.wanted(), workers, bar, failures)
             race.advance()
         self.finalists += [row for row in race.alive if row not in self.finalists]
 
-    def _needed(self) -> list[int]:
-        """References of drops, which must be among the settings."""
-        return references(self.configs, self.problem) if self.configs else []
-
-    def _prices(self) -> FloatArray:
+    def _prices(self, price: str | Price) -> FloatArray:
         """(settings,): the mean price of an evaluation; 0 where it is not known yet."""
-        price = self.price
-        if price is None:
-            return np.zeros(len(self.configs))
-        return np.array(
-            [self.opt.price_of(price, at) if self.opt.known(at, 0) else 0.0 for at in range(len(self.configs))]
-        )
+        rows = range(len(self.configs))
+        return np.array([self.opt.price_of(price, row) if self.opt.known(row, 0) else 0.0 for row in rows])
 
     def _tell(self, searcher: Search, row: int) -> None:
         rows = list(dict.fromkeys([row, *references(self.configs, self.problem)]))
@@ -188,18 +179,17 @@ class AdaptiveRun:
         self.test.like(self.opt)
         return Testing(self.configs, self.problem, self.method, self.opt, self.test, self.finalists)
 
-    def run_test(self, testing: Testing, workers: Workers, bar: ProgressBar, failures: Failures | None) -> None:
-        """Evaluate along the path until the sequence has ended."""
+    def certify(self, testing: Testing, workers: Workers, bar: ProgressBar, failures: Failures | None) -> Certificate:
+        """Evaluate along the path until the sequence has ended; what is certified then."""
         testing.path.advance()
         while cells := testing.path.wanted(workers.count):
             self.test.evaluate(cells, workers, bar, failures)
             before = len(testing.path.certified)
             testing.path.advance()
             if (now := len(testing.path.certified)) != before:
-                bar.say(f"testing, {now} setting{'s' if now > 1 else ''} certified", total=self._most(testing))
-
-    def _most(self, testing: Testing) -> int:
-        return len(testing.path.path) * self.n_test
+                most = len(testing.path.path) * self.n_test
+                bar.say(f"testing, {now} setting{'s' if now > 1 else ''} certified", total=most)
+        return self.certificate(testing)
 
     def certificate(self, testing: Testing, notes: Sequence[str] = ()) -> Certificate:
         levels = {row: level for row in range(len(self.configs)) if (level := self.opt.level(row))}
@@ -214,8 +204,8 @@ class AdaptiveRun:
         full = len(self.configs) * (int(self.opt.edges[-1]) + self.n_test)
         found: dict[str, Any] = {"planning": planning, "testing": testing, "made": planning + testing, "full": full}
         if self.price is not None:
-            spent = (self.opt.spent(self.price) or 0.0) + (self.test.spent(self.price) or 0.0)
-            each = self._prices().sum() * (int(self.opt.edges[-1]) + self.n_test)
+            spent = self.opt.spent(self.price) + self.test.spent(self.price)
+            each = self._prices(self.price).sum() * (int(self.opt.edges[-1]) + self.n_test)
             found |= {"spent": spent, "full table": float(each)}
         return found
 

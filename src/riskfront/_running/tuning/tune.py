@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -158,103 +158,69 @@ def tune(
         named = [seed, planner.opt_fraction, split_by, *(["adaptive"] if adaptive else [])]
         return Task.of(losses, examples, groups, bounds, space=space.to_dict(), split=named)
 
-    parts = split(
-        examples,
-        groups,
-        bounds,
-        planner.opt_fraction,
-        seed,
-        salt,
-        store,
-        task,
-        kept,
-        storage_options,
-        in_chunks=adaptive,
-    )
+    share = planner.opt_fraction
+    parts = split(examples, groups, bounds, share, seed, salt, store, task, kept, storage_options, in_chunks=adaptive)
     if adaptive and store is not None and kept.notes:
         write_notes(f"{os.fspath(store).rstrip('/')}/test/0", kept.notes, storage_options)
     n_opt = len(parts.opt.examples)
-    searcher = start_search(
-        search,
-        space,
-        problem,
-        parts,
-        bounds or {},
-        seed,
-        budget,
-        search_options or {},
-        lambda: task().identity,
-        n_told=int(race_edges(n_opt)[search_level(n_opt)]) if adaptive else None,
-    )
+    n_told = int(race_edges(n_opt)[search_level(n_opt)]) if adaptive else None
+    options, identity = search_options or {}, lambda: task().identity
+    searcher = start_search(search, space, problem, parts, bounds or {}, seed, budget, options, identity, n_told)
     failures: Failures | None
     failures_of_test: Failures | None
     failures, failures_of_test = ({}, {}) if on_error == "skip" else (None, None)
+    workers_on = partial(Workers, losses, n_jobs=n_jobs, gaps=on_error == "skip")
     record = None if looks is None and store is None else open_storage(looks or store or "", storage_options)
     used = UsedExamples(examples, losses)
     asked = [] if store is None else sorted(task().identity.items())
     call = _call(search, search_options, budget, problem, planner, [seed, space.to_dict(), asked])
     known = None if record is None else searched_before(record, used.identity, call)
+    decided_by = [seed, planner.opt_fraction, used.code, split_by]
+    tested: Callable[[], Sequence[Config]]
+    certify: Callable[[Workers, ProgressBar], Certificate]
     if adaptive:
         run = adaptive_run(parts, problem, planner, bounds, price, store, task, storage_options)
         with (
-            Workers(losses, parts.opt.examples, n_jobs, gaps=on_error == "skip") as workers,
+            workers_on(parts.opt.examples) as workers,
             ProgressBar("racing", None, run.opt.evaluated(), progress) as bar,
         ):
             if not run.goes_on_with(known):
                 run.search(searcher, space, budget, batch_size or workers.count, workers, bar, failures)
         testing = run.testing()
-        use = use_of(testing.plan, problem, [seed, planner.opt_fraction, used.code, split_by, "adaptive"])
-        earlier = _uses_before(use, testing.plan, run.finalist_configs, record, used, call, again, run.unplanned)
+        plan, opt, configs, tested = testing.plan, testing.opt, run.finalist_configs, run.unplanned
+        n_searched, to_test, done = len(run.configs), None, run.test.evaluated()
+        decided_by.append("adaptive")
+        certify = partial(run.certify, testing, failures=failures_of_test)
+    else:
+        rows = parts.opt.rows
         with (
-            Workers(losses, parts.test.examples, n_jobs, gaps=on_error == "skip") as workers,
-            ProgressBar("testing", None, run.test.evaluated(), progress) as bar,
+            workers_on(parts.opt.examples) as workers,
+            ProgressBar("searching", budget, min(len(rows), budget), progress) as bar,
+            rows.writing_together(),
         ):
-            try:
-                run.run_test(testing, workers, bar, failures_of_test)
-            except EvaluationError as error:
-                raise _of_test(error, testing.opt if store is None else None) from error.__cause__
-            finally:
-                used.called()
-        if failures or failures_of_test:
-            warn_of({**(failures_of_test or {}), **(failures or {})}, len(run.configs))
-        return replace(run.certificate(testing, kept.notes), split_by=split_by).after(earlier)
+            if known is None or not all(config in rows for config in known):
+                known = search_settings(
+                    searcher, space, problem, rows, workers, bar, budget, bounds, failures, all_if_cheap, batch_size
+                )
+        configs, opt, tested = known, rows.table(known, bounds=bounds), lambda: parts.test.rows.configs
+        plan = planner.plan(opt, problem)
+        n_searched, to_test, done = len(configs), len(plan), 0
+        certify = partial(certify_along, plan, configs, parts.test, problem, failures=failures_of_test)
+    use = use_of(plan, problem, decided_by)
+    earlier = _uses_before(use, plan, configs, record, used, call, again, tested)
     with (
-        Workers(losses, parts.opt.examples, n_jobs, gaps=on_error == "skip") as workers,
-        ProgressBar("searching", budget, min(len(parts.opt.rows), budget), progress) as bar,
-        parts.opt.rows.writing_together(),
-    ):
-        if known is None or not all(config in parts.opt.rows for config in known):
-            known = search_settings(
-                searcher,
-                space,
-                problem,
-                parts.opt.rows,
-                workers,
-                bar,
-                budget,
-                bounds,
-                failures,
-                all_if_cheap,
-                batch_size,
-            )
-    configs = known
-    opt = parts.opt.rows.table(configs, bounds=bounds)
-    plan = planner.plan(opt, problem)
-    use = use_of(plan, problem, [seed, planner.opt_fraction, used.code, split_by])
-    earlier = _uses_before(use, plan, configs, record, used, call, again, lambda: parts.test.rows.configs)
-    with (
-        Workers(losses, parts.test.examples, n_jobs, gaps=on_error == "skip") as workers,
-        ProgressBar("testing", len(plan), 0, progress) as bar,
+        workers_on(parts.test.examples) as workers,
+        ProgressBar("testing", to_test, done, progress) as bar,
         parts.test.rows.writing_together(),
     ):
         try:
-            certificate = certify_along(plan, configs, parts.test, problem, workers, bar, failures_of_test)
+            certificate = certify(workers, bar)
         except EvaluationError as error:
             raise _of_test(error, opt if store is None else None) from error.__cause__
         finally:
             used.called()
     if failures or failures_of_test:
-        warn_of({**(failures_of_test or {}), **(failures or {})}, len(configs))
+        warn_of({**(failures_of_test or {}), **(failures or {})}, n_searched)
     return replace(certificate, notes=(*certificate.notes, *kept.notes), split_by=split_by).after(earlier)
 
 
