@@ -24,7 +24,7 @@ from riskfront._data.stores.open_storage import open_storage
 from riskfront._data.stores.storage import Storage
 from riskfront._data.stores.task import Task
 from riskfront._data.table import LossTable
-from riskfront._problems.problem import Problem
+from riskfront._problems.problem import Problem, check_problem
 from riskfront._problems.spaces.space import Config, Space, config_id
 from riskfront._running.evaluation.evaluate import check_on_error
 from riskfront._running.evaluation.example_parts import examples_that_count
@@ -185,7 +185,8 @@ def tune(
             ProgressBar("racing", None, run.opt.evaluated(), progress) as bar,
         ):
             if not run.goes_on_with(known):
-                run.search(searcher, space, budget, batch_size or workers.count, workers, bar, failures)
+                evaluate = partial(run.opt.evaluate, workers=workers, bar=bar, failures=failures)
+                run.search(searcher, space, budget, batch_size or workers.count, evaluate)
         testing = run.testing()
         plan, opt, configs, tested = testing.plan, testing.opt, run.finalist_configs, run.unplanned
         n_searched, to_test, done = len(run.configs), None, run.test.evaluated()
@@ -225,12 +226,7 @@ def tune(
 
 
 def _call(
-    search: str | Search,
-    options: Mapping[str, Any] | None,
-    budget: int,
-    problem: Problem,
-    planner: Method,
-    more: Any,
+    search: str | Search, options: Mapping[str, Any] | None, budget: int, problem: Problem, planner: Method, more: Any
 ) -> str:
     """A digest of the arguments, by which the same call finds its earlier result. A search object equals only itself."""
     named = search if isinstance(search, str) else f"{type(search).__qualname__} {id(search)} {os.getpid()}"
@@ -294,10 +290,7 @@ def certify_along(
     bar: ProgressBar,
     failures: Failures | None = None,
 ) -> Certificate:
-    """Test along the plan; settings that the rows of the test part lack are evaluated when their turn comes.
-
-    Failures of the user's function on testing examples are collected, or the first is raised if there is no place for them.
-    """
+    """Test along the plan; settings that the rows of the test part lack are evaluated when their turn comes."""
     planned = PlannedRows(plan, configs, test.rows, workers, problem, bar, failures)
     table = planned.table(test.rows.n_examples, test.groups)
     return certified(plan, table, problem, lambda tested: _data_sha256(tested, plan, configs, test.rows))
@@ -326,19 +319,11 @@ def _data_sha256(n_tested: int, plan: Plan, configs: Sequence[Config], rows: Row
     return fingerprint({"opt": plan.opt.sha256, "test": rows.table(tested).sha256 if tested else None}, {})
 
 
-def _check(
-    examples: Any,
-    groups: GroupsGiven,
-    space: Space,
-    problem: Problem,
-    planner: Method,
-    bounds: Bounds,
-) -> None:
+def _check(examples: Any, groups: GroupsGiven, space: Space, problem: Problem, planner: Method, bounds: Bounds) -> None:
     check_examples(examples, groups)
     if not isinstance(space, Space):
         raise InvalidInputError(f"space must be a Space; got {type(space).__name__}.")
-    if not isinstance(problem, Problem):
-        raise InvalidInputError(f"problem must be a Problem; got {type(problem).__name__}.")
+    check_problem(problem)
     if planner.opt_fraction == 0:
         raise InvalidInputError(
             f"tune needs a method that plans on planning examples, such as pareto-testing; {planner.name} uses none. "
@@ -363,6 +348,8 @@ def _check_bounds(problem: Problem, bounds: Bounds) -> None:
         if limit.gap_per is not None or limit.term.is_ratio or limit.threshold is not None:
             tested_range(limit, lambda name: declared.get(name, (0.0, 1.0)))
             continue
+        if limit.drop_from is not None:  # a difference of values in [low, high]
+            low, high = low - high, high - low
         if limit.quantile is not None or low < limit.value < high:
             continue
         if limit.loss not in declared:
