@@ -114,10 +114,9 @@ def evaluate(
         ProgressBar("evaluating", len(settings), len(settings) - len(todo), progress) as bar,
         rows.writing_together(),
     ):
-        declared = partial(
-            check_declared, groups=[] if groups is None else [str(name) for name in groups], bounds=bounds or {}
-        )
-        fill(rows, workers, todo, bar, None if on_error == "raise" else failures, SKIP_HINT, declared)
+        named = [] if groups is None else [str(name) for name in groups]
+        declared = partial(check_declared, groups=named, bounds=bounds or {})
+        fill(rows, workers, todo, bar, None if on_error == "raise" else failures, declared)
     if not len(rows):
         raise all_failed(failures)
     if failures:
@@ -133,7 +132,6 @@ def fill(
     configs: Sequence[Config],
     bar: ProgressBar,
     failures: Failures | None = None,
-    hint: str = "",
     check: Callable[[Mapping[str, Array]], None] | None = None,
     names: Sequence[str] = (),
 ) -> None:
@@ -142,12 +140,11 @@ def fill(
     Args:
         failures: where failures on these examples go, and no others; None: the first is raised. Their settings are written down
             too, with missing outcomes, once the names of losses are known.
-        hint: what else could be done about a failure.
         check: raises an error for losses that contradict what was declared. No other setting is begun then, in any case.
         names: of the losses, if they are known before the first setting is evaluated.
     """
     cells = [(config, rows) for config in configs]
-    write_as_they_come(cells, workers.run, bar, failures, hint, lambda: rows.loss_names or names, check)
+    write_as_they_come(cells, workers.run, bar, failures, lambda: rows.loss_names or names, check)
     known = rows.loss_names or names
     for config, _ in (failures or {}).values():
         if known and config not in rows:
@@ -159,7 +156,6 @@ def write_as_they_come(
     run: Callable[[Iterable[Config]], Iterator[tuple[int, Outcome]]],
     bar: ProgressBar,
     failures: Failures | None,
-    hint: str,
     names: Callable[[], Sequence[str]],
     check: Callable[[Mapping[str, Array]], None] | None = None,
     sizes: Sequence[int] | None = None,
@@ -190,7 +186,7 @@ def write_as_they_come(
     if stopped:
         index, failure = stopped[0]
         config, rows = cells[index]
-        raise with_evaluated(partial(failure.error, config), rows, "" if failure.fatal else hint)
+        raise with_evaluated(partial(failure.error, config), rows, "" if failure.fatal else SKIP_HINT)
 
 
 def _written(

@@ -21,7 +21,7 @@ from riskfront._problems.spaces.space import Config, Space, config_id
 from riskfront._running.evaluation.failing_examples import Failures
 from riskfront._running.evaluation.outcome import Bounds, MemoryRows, RowsOf
 from riskfront._running.evaluation.workers import Workers
-from riskfront._running.tuning.chunked_outcomes import ChunkedOutcomes, Price
+from riskfront._running.tuning.chunked_outcomes import Cell, ChunkedOutcomes, Price
 from riskfront._running.tuning.opt_and_test_rows import Part, Parts
 from riskfront._running.tuning.search_loop import told_names, told_risks
 from riskfront._support.arrays import FloatArray
@@ -31,6 +31,7 @@ from riskfront.methods import Method
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.search import GridSearch, RandomSearch, Search
 
+Evaluate = Callable[[Sequence[Cell]], None]  # settings on chunks of planning examples
 _LARGEST = 4096  # settings of a space in which a reference is looked for
 _REPEATS = 100  # rounds in a row without a new setting, after which a search is taken to have no more
 
@@ -65,22 +66,11 @@ class AdaptiveRun:
             self.configs.append(config)
         return self._rows[name]
 
-    # ---------------------------------------------------------------- planning examples
-
-    def search(
-        self,
-        searcher: Search,
-        space: Space,
-        budget: int,
-        batch: int,
-        workers: Workers,
-        bar: ProgressBar,
-        failures: Failures | None,
-    ) -> None:
+    def search(self, searcher: Search, space: Space, budget: int, batch: int, evaluate: Evaluate) -> None:
         """Ask for settings, race them, tell the search how they stand, until the budget is spent."""
         self._add_references(space)
         if space.size is not None and space.size <= budget:
-            self._race([self.row(space.at(at)) for at in range(space.size)], workers, bar, failures)
+            self._race([self.row(space.at(at)) for at in range(space.size)], evaluate)
             return
         at_once = isinstance(searcher, GridSearch | RandomSearch)
         size = budget if at_once else max(batch, 1)
@@ -93,7 +83,7 @@ class AdaptiveRun:
                 break
             new = [row for row in dict.fromkeys(asked) if row not in told]
             idle = 0 if new else idle + 1
-            self._race(new, workers, bar, failures, stop=stop)
+            self._race(new, evaluate, stop=stop)
             for row in new:
                 self._tell(searcher, row)
             told |= set(new)
@@ -101,7 +91,7 @@ class AdaptiveRun:
             raise InvalidInputError("a search must propose at least one setting; it proposed none.")
         if stop is not None and stop < len(self.opt.edges) - 1:
             left, self.finalists = self.finalists, []
-            self._race(left, workers, bar, failures, start=stop)
+            self._race(left, evaluate, start=stop)
 
     def _add_references(self, space: Space) -> None:
         """The settings that drops are measured from come first, whatever a search proposes."""
@@ -117,26 +107,18 @@ class AdaptiveRun:
         for row in references(every, self.problem):
             self.row(every[row])
 
-    def _race(
-        self,
-        rows: Sequence[int],
-        workers: Workers,
-        bar: ProgressBar,
-        failures: Failures | None,
-        start: int = 0,
-        stop: int | None = None,
-    ) -> None:
+    def _race(self, rows: Sequence[int], evaluate: Evaluate, start: int = 0, stop: int | None = None) -> None:
         if not rows:
             return
         if needed := references(self.configs, self.problem):  # which must be among the settings
-            self.opt.evaluate([(row, 0) for row in needed], workers, bar, failures)
+            evaluate([(row, 0) for row in needed])
         prices = None
         if self.price is not None:
-            self.opt.evaluate([(row, 0) for row in rows], workers, bar, failures)
+            evaluate([(row, 0) for row in rows])
             prices = self._prices(self.price)
         race = raced(self.opt, self.configs, self.problem, self.n_test, rows, self.finalists, prices, start, stop)
         while not race.is_over:
-            self.opt.evaluate(race.wanted(), workers, bar, failures)
+            evaluate(race.wanted())
             race.advance()
         self.finalists += [row for row in race.alive if row not in self.finalists]
 
@@ -171,8 +153,6 @@ class AdaptiveRun:
         """Settings that were evaluated on testing examples and are no reference."""
         needed = {config_id(self.configs[row]) for row in references(self.configs, self.problem)}
         return [config for config in self.test.stored_configs if config_id(config) not in needed]
-
-    # ---------------------------------------------------------------- testing examples
 
     def testing(self) -> Testing:
         """The path that the planning examples planned, and its test, before any testing example is looked at."""

@@ -12,7 +12,7 @@ from riskfront._data.groups import Groups
 from riskfront._data.table import LossTable
 from riskfront._problems.spaces.space import Config
 from riskfront._running.evaluation.evaluate import write_as_they_come
-from riskfront._running.evaluation.failing_examples import SKIP_HINT, Failures, all_failed, all_missing
+from riskfront._running.evaluation.failing_examples import Failures, all_failed, all_missing
 from riskfront._running.evaluation.outcome import Bounds, RowsOf
 from riskfront._running.evaluation.workers import Workers, part_of
 from riskfront._support.arrays import Array, FloatArray, IntArray
@@ -27,12 +27,9 @@ class ChunkedOutcomes:
     """The outcomes of settings on the chunks of one part of the examples.
 
     Args:
-        examples: of the part.
         edges: borders of the chunks.
-        groups: of the examples.
         rows: where the settings of each chunk are kept.
         configs: the settings, by row; the list may grow.
-        bounds: of losses.
     """
 
     def __init__(
@@ -134,7 +131,6 @@ class ChunkedOutcomes:
             partial(workers.run, parts=parts),
             bar,
             failures,
-            SKIP_HINT,
             lambda: self.loss_names,
             sizes=[stop - start for start, stop in parts],
         )
