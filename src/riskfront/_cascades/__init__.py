@@ -5,6 +5,6 @@
 LossTable; ``policy`` is what a certificate allows to run: plain JSON with ``route`` and ``aroute``. ``run_time`` says
 what it reads of requests and responses.
 
-``gain`` predicts what every model would score and cost, from ``features``; ``comparison`` sets that beside trivial rules,
-``gain_steps`` runs it for one prompt. ``words`` states the rule of any setting.
+``gain`` predicts what every model would score and cost, from ``features``; ``comparison`` sets that beside trivial rules.
+``words`` states the rule of any setting.
 """

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -19,12 +19,12 @@ from riskfront._cascades.gain import LearntGain, price_column
 from riskfront._cascades.outcomes import (
     Outcomes,
     accounted,
-    failed_calls,
     must_be_asked_as_often,
-    nobody_knows,
     said_by_answers,
+    table_of,
     usual_times,
 )
+from riskfront._cascades.policy import Policy
 from riskfront._cascades.replay import (
     contents,
     digests_of_logs,
@@ -33,7 +33,7 @@ from riskfront._cascades.replay import (
     must_be_others,
     runs_that_count,
 )
-from riskfront._cascades.routes import LEVEL, Routes, all_routes, all_stages, described
+from riskfront._cascades.routes import LEVEL, all_stages, described
 from riskfront._cascades.run_time import OF_A_CALLER, must_exist_when_run, names_of
 from riskfront._cascades.words import rules_in_words
 from riskfront._data.identity.fingerprints import Repeats
@@ -48,9 +48,6 @@ from riskfront._support.arrays import FloatArray, IntArray
 from riskfront._support.values import is_number, whole_number
 from riskfront.errors import InvalidInputError, LeftOutWarning
 from riskfront.methods import Method, OrderedKnob, ParetoTesting
-
-if TYPE_CHECKING:
-    from riskfront._cascades.policy import Policy
 
 _SHARE, _SHARE_LEARNT = 0.1, 0.2
 _MANY = 20_000
@@ -163,11 +160,10 @@ class Cascade:
                 )
             levels = whole_number("thresholds", thresholds, 1) if isinstance(thresholds, int) else _numbers(thresholds)
             gain = confidence.fit(learning, self.score, kind=self.kind, levels=levels)
-            routes = self._routes(gain, self.runs)
             self.confidence: str | LearntConfidence | LearntGain = gain
             self.thresholds = [np.array(gain.levels(start)) for start in gain.starts]
+            self._outcomes, routes = Outcomes.by_gain(self.kind, self.runs, gain, self.runs.names, self._times)
             self._stages, self._rules, self._configs = routes.stages, routes.rules, routes.configs
-            self._outcomes = Outcomes.by_gain(self.kind, self.runs, gain, routes, self._times)
             return
         fitted = confidence.fit(learning, self.score) if isinstance(confidence, LearntConfidence) else confidence
         self.confidence = fitted
@@ -255,20 +251,8 @@ class Cascade:
             low, high = declared.get(self.score, (0.0, 1.0))
             declared[drop] = (low - high, high - low)
         found["calls"] = self._outcomes.calls()
-        columns = {name: column for name, (column, _) in found.items()}
-        groups = {
-            str(name): self.runs.examples[name].to_numpy()
-            for name in self.runs.examples
-            if name not in ("example", "prompt", *columns) and _is_group(self.runs.examples[name])
-        }
-        table = LossTable.of_columns(
-            self._configs,
-            columns,
-            groups,
-            bounds=declared,
-            missing={name: missing for name, (_, missing) in found.items() if missing is not None},
-            account=accounted(self.runs, self.score),
-        )
+        account = accounted(self.runs, self.score)
+        table = table_of(self._configs, found, self._groups(self.runs, found), declared, account)
         table = table.with_failures(self.runs.failures(self.score)).without_default_bounds(PAID)
         table = table.with_compared_examples() if self._compared else table
         table.notes = self._notes
@@ -317,13 +301,9 @@ class Cascade:
         """The same settings over other runs of the same models, or over these with more columns."""
         decides = self.confidence
         if isinstance(decides, LearntGain):
-            return Outcomes.by_gain(self.kind, runs, decides, self._routes(decides, runs), self._times)
+            return Outcomes.by_gain(self.kind, runs, decides, self.runs.names, self._times)[0]
         known = confidences.matrix(decides, runs)
         return Outcomes.by_confidence(self.kind, runs, decides, known, self.thresholds, self._stages, self._times)
-
-    def _routes(self, gain: LearntGain, runs: Runs) -> Routes:
-        unsaid = nobody_knows(self.kind, runs, gain, self._times)
-        return all_routes(gain, runs, self.runs.names, failed_calls(runs), unsaid)
 
     def unlabelled(
         self, runs: Runs, proxies: Sequence[str], *, bounds: Mapping[str, tuple[float, float]] | None = None
@@ -337,31 +317,27 @@ class Cascade:
         """
         runs, _ = runs_that_count(runs.only(self.runs.names), self._repeats)
         must_be_others(self._all, runs, self.score, self._repeats)
-        if self._times is not None and set(said_by_answers(self.kind, self.runs, self.confidence)) - {OF_A_CALLER}:
+        if self._times is not None and said_by_answers(self.kind, self.runs, self.confidence) - {OF_A_CALLER}:
             for name, times in zip(self.runs.names, self._times.tolist(), strict=True):
                 must_be_asked_as_often(runs, [name], times)
         runs = _with_values(self._checked(runs, self.confidence), proxies)
         made = self._over(runs)
-        groups = {
+        found = {name: made.column(name) for name in proxies}
+        declared = {name: pair for name, pair in (bounds or {}).items() if name in found}
+        return table_of(self._configs, found, self._groups(runs, found), declared)
+
+    def _groups(self, runs: Runs, losses: Collection[str]) -> dict[str, Any]:
+        """Column of examples -> (examples,), of columns that limits may be in every group of."""
+        return {
             str(name): runs.examples[name].to_numpy()
             for name in runs.examples
-            if name not in ("example", "prompt", *proxies)
+            if name not in ("example", "prompt", *losses)
             and name in self.runs.examples
             and _is_group(self.runs.examples[name])
         }
-        found = {name: made.column(name) for name in proxies}
-        return LossTable.of_columns(
-            self._configs,
-            {name: column for name, (column, _) in found.items()},
-            groups,
-            bounds={name: pair for name, pair in (bounds or {}).items() if name in found},
-            missing={name: missing for name, (_, missing) in found.items() if missing is not None},
-        )
 
     def policy(self, certificate: Certificate, choice: int = 0) -> Policy:
         """What may be deployed: the chosen setting of a certificate (the best, or the ``choice``-th) with its thresholds."""
-        from riskfront._cascades.policy import Policy
-
         config = certificate.configs[choice]
         row = self.row_of(config)
         order = [run for run in self._stages.models[row] if run >= 0]
@@ -402,7 +378,7 @@ class Cascade:
 
     def _samples(self, order: Sequence[int]) -> int | None:
         """How often a policy asks them, so that its numbers are means over as many answers as in the logs; None for once."""
-        said = set(said_by_answers(self.kind, self.runs, self.confidence)) - {OF_A_CALLER}
+        said = said_by_answers(self.kind, self.runs, self.confidence) - {OF_A_CALLER}
         if self._times is None or not said:
             return None
         counts = sorted({int(self._times[run]) for run in order})

@@ -12,9 +12,7 @@ from riskfront._support.arrays import FloatArray, IntArray
 #: drops from the best model at which rules are compared
 DROPS = (0.01, 0.02, 0.05, 0.1)
 _LEVELS, _QUANTILES = 250, 20
-_FINER = (
-    3  # times as many levels for a router, which has one list of them, as for each model that a cascade may begin with
-)
+_FINER = 3  # times as many levels for a router, which has one list, as for each model that a cascade may begin with
 #: (models, n) before a call, and by the model asked first after its answer
 Guesses = tuple[FloatArray, Mapping[str, FloatArray]]
 
@@ -98,18 +96,11 @@ def compare(
     return found | {f"gain a dollar, {name}": each for name, each in gains.items()}, chosen
 
 
-def _coins(costs: FloatArray, means: FloatArray) -> list[tuple[float, float]]:
+def _coins(costs: FloatArray, means: FloatArray) -> FloatArray:
+    """(points, 2): mean price and score of every share of every pair of models."""
     shares = np.linspace(0, 1, 101)
-    return [
-        (cost, mean)
-        for one in range(len(costs))
-        for two in range(len(costs))
-        for cost, mean in zip(
-            (1 - shares) * costs[one] + shares * costs[two],
-            (1 - shares) * means[one] + shares * means[two],
-            strict=True,
-        )
-    ]
+    mixed = [(1 - shares) * values[:, None, None] + shares * values[None, :, None] for values in (costs, means)]
+    return np.stack([values.ravel() for values in mixed], axis=1)
 
 
 def _by_right(

@@ -36,7 +36,7 @@ def matrix(confidence: str | LearntConfidence, runs: Runs) -> FloatArray:
 def known_of_prompts(runs: Runs, confidence: str | LearntConfidence) -> Runs:
     """The runs for a router: what is known of a prompt is known whichever model failed on it."""
     names = confidence.features if isinstance(confidence, LearntConfidence) else [confidence]
-    filled = {name: np.tile(_first_known(runs.values[name]), (len(runs), 1)) for name in names if name in runs.values}
+    filled = {name: np.tile(first_known(runs.values[name]), (len(runs), 1)) for name in names if name in runs.values}
     return replace(runs, values={**runs.values, **filled})
 
 
@@ -45,10 +45,11 @@ def same_for_all(values: FloatArray) -> bool:
     answers of one model alone is not known of the prompt."""
     known = (~np.isnan(values)).sum(axis=0)
     shared = 2 * (known > 1).sum() >= (known > 0).sum() > 0
-    return bool(shared and (np.isnan(values) | (values == _first_known(values))).all())
+    return bool(shared and (np.isnan(values) | (values == first_known(values))).all())
 
 
-def _first_known(values: FloatArray) -> FloatArray:
+def first_known(values: FloatArray) -> FloatArray:
+    """(examples,): of a column, (runs, examples), that says the same whichever model it stands beside."""
     return np.asarray(np.fmax.reduce(values, axis=0))
 
 
@@ -78,7 +79,12 @@ class LearntConfidence:
 
         fitted: dict[str, Mapping[str, Any]] = {}
         for row, name in enumerate(runs.names):
-            levels = {f: _levels(runs, f) for f in self.features if _is_text(runs, f)}
+            texts = {f: of_example(runs, f) for f in self.features if f not in runs.values}
+            levels = {
+                f: sorted({str(plain(value)) for value in column})
+                for f, column in texts.items()
+                if column.dtype.kind not in "biuf"
+            }
             known = self._values(runs, row)
             knots = {f: _knots(known[f]) for f in self.features if f not in levels}
             raw = _matrix(known, levels, knots)
@@ -96,12 +102,13 @@ class LearntConfidence:
             else:
                 model = LogisticRegression(max_iter=1000).fit((x - mean) / scale, y, sample_weight=weight)
                 start, coefficients = float(model.intercept_[0]), model.coef_[0]
-            numbers = {"mean": mean, "scale": scale, "coefficients": coefficients}
             fitted[name] = {
                 "levels": levels,
                 "knots": knots,
                 "intercept": start,
-                **{key: value.tolist() for key, value in numbers.items()},
+                "mean": mean.tolist(),
+                "scale": scale.tolist(),
+                "coefficients": coefficients.tolist(),
             }
         said = [f for f in self.features if f in runs.values and not same_for_all(runs.values[f])]
         return replace(self, models=fitted, of_answers=said)
@@ -131,30 +138,18 @@ class LearntConfidence:
         return self._values(runs, runs.row(name))
 
     def _values(self, runs: Runs, row: int) -> dict[str, Any]:
-        return {f: runs.values[f][row] if f in runs.values else _of_examples(runs, f) for f in self.features}
+        return {f: runs.values[f][row] if f in runs.values else of_example(runs, f) for f in self.features}
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "features": list(self.features),
-            "models": dict(self.models),
-            "of_answers": list(self.of_answers),
-        }
+        return {"features": list(self.features), "models": dict(self.models), "of_answers": list(self.of_answers)}
 
 
-def _of_examples(runs: Runs, name: str) -> Any:
+def of_example(runs: Runs, name: str) -> Any:
+    """(examples,): a column that is known of each example."""
     if name not in runs.examples:
-        raise InvalidInputError(
-            f"a feature must be a column of the runs; there is no '{name}' among {', '.join([*runs.values, *runs.examples])}."
-        )
+        listed = ", ".join([*runs.values, *map(str, runs.examples)])
+        raise InvalidInputError(f"a feature must be a column of the runs; there is no '{name}' among {listed}.")
     return runs.examples[name].to_numpy()
-
-
-def _is_text(runs: Runs, name: str) -> bool:
-    return name not in runs.values and _of_examples(runs, name).dtype.kind not in "biuf"
-
-
-def _levels(runs: Runs, name: str) -> list[str]:
-    return sorted({str(plain(value)) for value in _of_examples(runs, name)})
 
 
 def _knots(values: Any) -> list[float]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from riskfront._cascades.confidence import numbers_of, same_for_all
+from riskfront._cascades.confidence import first_known, numbers_of, of_example, same_for_all
 from riskfront._data.logs.responses import FROM_RESPONSE, NEVER
 from riskfront._data.logs.runs import OUTCOMES, Runs
 from riskfront._support.arrays import FloatArray
@@ -95,15 +95,10 @@ def _kind(values: Any) -> str | None:
     array = np.asarray(values)
     if array.dtype.kind in "biuf":
         return _NUMBER
-    cells = (
-        [cell for cell in values if cell is not None and cell == cell]
-        if array.ndim == 1 and not _vectors(values)
-        else []
-    )
-    if not cells:
-        lengths = {len(cell) for cell in values} if _vectors(values) else set()
-        return _VECTOR if len(lengths) == 1 else None
-    if not all(isinstance(plain(cell), str | bool | int | float) for cell in cells):
+    if _vectors(values):
+        return _VECTOR if len({len(cell) for cell in values}) == 1 else None
+    cells = [cell for cell in values if cell is not None and cell == cell] if array.ndim == 1 else []
+    if not cells or not all(isinstance(plain(cell), str | bool | int | float) for cell in cells):
         return None
     distinct = len({str(cell) for cell in cells})
     return _TEXT if distinct > max(_FEW, len(cells) / 2) else _LEVELS
@@ -148,7 +143,9 @@ def _scale(array: FloatArray) -> FloatArray:
     return np.where(scale > 0, scale, 1.0)
 
 
-def encode(encoder: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
+def encode(
+    encoder: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any], n: int
+) -> tuple[FloatArray, FloatArray]:
     """(n, columns) of numbers, levels and vectors, and (n, buckets) of words; zeros where something is missing.
 
     A number enters as it is and by its distance above three quantiles, so that a straight line through these columns may
@@ -158,10 +155,8 @@ def encode(encoder: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]) 
     if missing:
         raise InvalidInputError(f"the route rests on {', '.join(encoder)}; '{missing[0]}' was not given.")
     numbers, levels, others, texts = list[FloatArray](), list[FloatArray](), list[FloatArray](), list[FloatArray]()
-    n = 1
     for name, how in encoder.items():
         column = values[name]
-        n = len(column)
         if how["kind"] == _TEXT:
             texts.append(np.stack([_weighted(text, np.asarray(how["weights"])) for text in column]))
         elif how["kind"] == _LEVELS:
@@ -218,13 +213,4 @@ def _weighted(text: Any, weights: FloatArray) -> FloatArray:
 
 def of_examples(runs: Runs, names: Sequence[str]) -> dict[str, Any]:
     """What is known of every prompt: name -> (n,)."""
-    found: dict[str, Any] = {}
-    for name in names:
-        if name in runs.values:
-            found[name] = np.fmax.reduce(runs.values[name], axis=0)
-        elif name in runs.examples:
-            found[name] = runs.examples[name].to_numpy()
-        else:
-            listed = ", ".join([*runs.values, *map(str, runs.examples)])
-            raise InvalidInputError(f"a feature must be a column of the runs; there is no '{name}' among {listed}.")
-    return found
+    return {name: first_known(runs.values[name]) if name in runs.values else of_example(runs, name) for name in names}

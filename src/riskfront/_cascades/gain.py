@@ -24,15 +24,11 @@ _MOST_STARTS = 20  # models that a cascade may begin with: the cheapest
 
 def price_column(runs: Runs) -> str | None:
     """The column of prices, if models differ in it."""
-    for name in PRICES:
-        if name in runs.values:
-            with np.errstate(invalid="ignore"):
-                known = ~np.isnan(runs.values[name])
-                means = [
-                    float(row[mask].mean()) for row, mask in zip(runs.values[name], known, strict=True) if mask.any()
-                ]
-            return name if len(means) == len(runs) and len(set(means)) > 1 else None
-    return None
+    name = next((name for name in PRICES if name in runs.values), None)
+    if name is None:
+        return None
+    known = [row[~np.isnan(row)] for row in runs.values[name]]
+    return name if all(map(len, known)) and len({float(row.mean()) for row in known}) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +60,6 @@ class LearntGain:
     learner: str = "auto"
     fitted: Mapping[str, Any] = field(default_factory=dict)
 
-    # ---------------------------------------------------------------- what was learnt
-
     @property
     def models(self) -> list[str]:
         """All models, the cheapest first."""
@@ -94,30 +88,27 @@ class LearntGain:
         """The order of the models: the one asked first, then the others by price."""
         return self.models if start is None else [start, *(name for name in self.models if name != start)]
 
-    # ---------------------------------------------------------------- learning
-
     def fit(self, runs: Runs, score: str, *, kind: str, levels: int | Sequence[float] = 20) -> LearntGain:
         """Learn from these runs, which must not be planned or tested on."""
         before, after, left_out = self._columns(runs, score, kind)
         price = self._price(runs)
         order = np.argsort(np.nanmean(runs.value(price), axis=1), kind="stable")
         runs = runs.only([runs.names[row] for row in order])
-        scores, prices = _known_scores(runs.value(score)), _known_prices(runs.value(price))
+        scores, paid = _known_scores(runs.value(score)), runs.value(price)
+        prices = np.where(np.isnan(paid), np.nanmean(paid, axis=1, keepdims=True), paid)
         known = columns.of_examples(runs, before)
         encoder = columns.learn_encoder(known)
-        dense, words = _encoded(encoder, known, runs.n_examples)
+        dense, words = columns.encode(encoder, known, runs.n_examples)
         matrix = {"linear": columns.joined(dense, words), "boosted": dense}
         fitted_prices, guessed_prices = fit_linear(matrix["linear"], prices)
         bounds = np.stack([prices.min(axis=1), prices.max(axis=1)], axis=1)
         guessed_prices = np.clip(guessed_prices, bounds[:, :1], bounds[:, 1:])
         found: dict[str, Any] = {}
+        starts = list(enumerate(runs.names[:_MOST_STARTS])) if kind == "cascade" else []
         for name in self._learners(runs.n_examples):
-            fit = fit_linear if name == "linear" else fit_boosted
-            fitted, guesses = fit(matrix[name], scores)
-            found[name] = {"scores": fitted, "guesses": guesses, "after": {}}
-            if kind == "cascade":
-                for row, model in enumerate(runs.names[:_MOST_STARTS]):
-                    found[name]["after"][model] = _fit_after(runs, row, after, scores, guesses, name)
+            fitted, guesses = (fit_linear if name == "linear" else fit_boosted)(matrix[name], scores)
+            own = {model: _fit_after(runs, row, after, scores, guesses, name) for row, model in starts}
+            found[name] = {"scores": fitted, "guesses": guesses, "after": own}
         options = {
             name: (one["guesses"], {model: part["guesses"] for model, part in one["after"].items()})
             for name, one in found.items()
@@ -180,12 +171,10 @@ class LearntGain:
             )
         return name
 
-    # ---------------------------------------------------------------- predictions
-
-    def before(self, known: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
-        """(models, n) scores and prices, predicted from what is known of n prompts."""
-        n = len(next(iter(known.values()))) if known else 1
-        dense, words = _encoded(self.fitted["before"], known, n)
+    def before(self, known: Mapping[str, Any], n: int = 1) -> tuple[FloatArray, FloatArray]:
+        """(models, n) scores and prices, predicted from what is known of the prompts; n of them if nothing is known."""
+        n = len(next(iter(known.values()))) if known else n
+        dense, words = columns.encode(self.fitted["before"], known, n)
         full = columns.joined(dense, words)
         scores = predict(self.fitted["scores"], full if self.fitted["learner"] == "linear" else dense)
         bounds = np.asarray(self.fitted["price_bounds"])
@@ -196,12 +185,9 @@ class LearntGain:
         """(models, n) scores, predicted from the features of a model's answers; nan where one is missing."""
         part = self.fitted["after"][start]
         row = self.models.index(start)
-        matrix = _after_matrix(part["encoder"], said, scores, row)
-        found = scores.copy()
-        if "boosted" in part["scores"]:
-            found[row] = predict(part["scores"], matrix)[0]
-        else:
-            found = predict(part["scores"], matrix)
+        found = predict(part["scores"], _after_matrix(part["encoder"], said, scores, row))
+        if "boosted" in part["scores"]:  # these predict the score of that model alone
+            found = np.concatenate([scores[:row], found, scores[row + 1 :]])
         found = np.clip(found, *self.fitted["score_bounds"])
         lacks = np.zeros(scores.shape[1], dtype=bool)
         for name in part["encoder"]:
@@ -215,8 +201,6 @@ class LearntGain:
     def said_by(self, runs: Runs, start: str) -> dict[str, Any]:
         """The features of all answers of a model."""
         return {name: runs.value(name)[runs.row(start)] for name in self.fitted["after"][start]["encoder"]}
-
-    # ---------------------------------------------------------------- files
 
     def only(self, start: str | None, level: float) -> LearntGain:
         """What one certified setting needs."""
@@ -238,14 +222,6 @@ def _known_scores(values: FloatArray) -> FloatArray:
     return np.where(np.isnan(values), min(float(known.min()), 0.0) if len(known) else 0.0, values)
 
 
-def _known_prices(values: FloatArray) -> FloatArray:
-    return np.where(np.isnan(values), np.nanmean(values, axis=1, keepdims=True), values)
-
-
-def _encoded(encoder: Mapping[str, Any], known: Mapping[str, Any], n: int) -> tuple[FloatArray, FloatArray]:
-    return columns.encode(encoder, known) if encoder else (np.zeros((n, 0)), np.zeros((n, 0)))
-
-
 def _fit_after(
     runs: Runs, row: int, names: Sequence[str], scores: FloatArray, guesses: FloatArray, learner: str
 ) -> dict[str, Any]:
@@ -264,7 +240,7 @@ def _fit_after(
 
 def _after_matrix(encoder: Mapping[str, Any], said: Mapping[str, Any], scores: FloatArray, row: int) -> FloatArray:
     """(n, columns): predicted scores of all models, what the answer says, and the products of that with its own score."""
-    dense, _ = _encoded(encoder, said, scores.shape[1])
+    dense, _ = columns.encode(encoder, said, scores.shape[1])
     return np.ascontiguousarray(np.concatenate([scores.T, dense, dense * scores[row][:, None]], axis=1))
 
 
@@ -277,9 +253,6 @@ _TREES = {"max_iter": 40, "learning_rate": 0.06, "max_leaf_nodes": 8, "early_sto
 def folds(n: int, parts: int = _FOLDS) -> IntArray:
     """(n,): which of some parts each learning example belongs to."""
     return np.arange(n) % min(parts, max(n, 1))
-
-
-# -------------------------------------------------------------------- linear
 
 
 def fit_linear(x: FloatArray, y: FloatArray) -> tuple[dict[str, Any], FloatArray]:
@@ -314,9 +287,6 @@ def _ridge(x: FloatArray, y: FloatArray, penalties: FloatArray) -> Any:
         solved = vectors @ (inner / (np.maximum(values, 0.0) + penalty)[:, None])
         weights = ((z.T @ solved) if short else solved).T
         yield weights, level - weights @ mean
-
-
-# -------------------------------------------------------------------- boosted trees
 
 
 def fit_boosted(x: FloatArray, y: FloatArray) -> tuple[dict[str, Any], FloatArray]:
@@ -373,9 +343,6 @@ def _trees_at(ensemble: Mapping[str, Any], x: FloatArray) -> FloatArray:
             at = below
         total = total + np.asarray(tree["value"])[at]
     return np.asarray(total)
-
-
-# -------------------------------------------------------------------- both
 
 
 def predict(fitted: Mapping[str, Any], x: FloatArray) -> FloatArray:

@@ -10,21 +10,23 @@ mean over its answers, because a policy asks as often as on those.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from riskfront._cascades.confidence import LearntConfidence, trusted
 from riskfront._cascades.gain import LearntGain
-from riskfront._cascades.routes import Routes, Stages
-from riskfront._cascades.run_time import Confidence, names_of
+from riskfront._cascades.routes import Routes, Stages, all_routes
+from riskfront._cascades.run_time import Confidence, names_of, said_with_answers
 from riskfront._data.intake import Intake
 from riskfront._data.logs.runs import Runs
 from riskfront._data.reading.column_roles import PAID
 from riskfront._data.sums import Rows
+from riskfront._data.table import LossTable
 from riskfront._support.arrays import Array, BoolArray, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 
@@ -34,9 +36,6 @@ class Outcomes:
     """Columns of cascades or routers over some runs.
 
     Args:
-        kind: "cascade" or "router".
-        runs: one run a model.
-        stages: which models, in which order, with which gates.
         stops: (gates, examples): where a setting stops at a gate; the last gate always does.
         called: (gates, examples): where a model is called at all; None if whoever is reached is called.
         sampled: "all" if every model is asked several times, to see how sure it is, "first" if only the model asked first is,
@@ -79,13 +78,16 @@ class Outcomes:
         return cls(kind, runs, stages, stops, called, sampled, unsaid, _partly_failed(kind, runs, confidence))
 
     @classmethod
-    def by_gain(cls, kind: str, runs: Runs, learnt: LearntGain, routes: Routes, times: IntArray | None) -> Outcomes:
-        """Of settings that route by gain a dollar."""
-        called = routes.called if kind == "cascade" or failed_calls(runs).any() else None
+    def by_gain(
+        cls, kind: str, runs: Runs, learnt: LearntGain, alone: Sequence[str], times: IntArray | None
+    ) -> tuple[Outcomes, Routes]:
+        """Of single models and of settings that route by gain a dollar, and these settings."""
+        failed, unsaid = failed_calls(runs), nobody_knows(kind, runs, learnt, times)
+        routes = all_routes(learnt, runs, alone, failed, unsaid)
+        called = routes.called if kind == "cascade" or failed.any() else None
         sampled = "first" if times is not None and said_by_answers(kind, runs, learnt) else ""
-        unsaid = nobody_knows(kind, runs, learnt, times)
         partly_failed = _partly_failed(kind, runs, learnt)
-        return cls(kind, runs, routes.stages, routes.stops, called, sampled, unsaid, partly_failed)
+        return cls(kind, runs, routes.stages, routes.stops, called, sampled, unsaid, partly_failed), routes
 
     def column(
         self, name: str, *, binary: bool = False, reference: int | None = None
@@ -180,13 +182,11 @@ def usual_times(runs: Runs) -> IntArray | None:
     return np.array([int(values[np.argmax(times)]) if len(values) else 1 for values, times in counts])
 
 
-def said_by_answers(kind: str, runs: Runs, confidence: Confidence) -> list[str]:
+def said_by_answers(kind: str, runs: Runs, confidence: Confidence) -> set[str]:
     """The columns that a confidence rests on and that answers say, so that of several answers they are means."""
-    if kind != "cascade":
-        return []
-    if isinstance(confidence, LearntGain):
-        return list(dict.fromkeys(name for part in confidence.fitted["after"].values() for name in part["encoder"]))
-    return [name for name in names_of(confidence) if name in runs.values]
+    if kind == "router" or isinstance(confidence, LearntGain):
+        return said_with_answers(kind, confidence)
+    return set(names_of(confidence)) & set(runs.values)
 
 
 def nobody_knows(kind: str, runs: Runs, confidence: Confidence, times: IntArray | None) -> BoolArray:
@@ -224,19 +224,29 @@ def accounted(runs: Runs, score: str) -> Callable[[Collection[str], Collection[s
     return account
 
 
+def table_of(
+    configs: pd.DataFrame,
+    found: Mapping[str, tuple[CascadeColumn, CascadeColumn | None]],
+    groups: Mapping[str, Any],
+    bounds: Mapping[str, tuple[float, float]],
+    account: Callable[[Collection[str], Collection[str]], Intake] | None = None,
+) -> LossTable:
+    """A table of columns, each with where it is missing; None if it is known everywhere."""
+    columns = {name: column for name, (column, _) in found.items()}
+    missing = {name: missing for name, (_, missing) in found.items() if missing is not None}
+    return LossTable.of_columns(configs, columns, groups, bounds, missing, account=account)
+
+
 @dataclass(frozen=True, eq=False)
 class CascadeColumn:
     """(settings, examples) of a cascade, never held as a whole.
 
     Args:
-        stages: which models, and which gates stop after each stage.
-        trusted: (gates, examples): where a gate stops, because the model was asked, answered, and is sure; the last always
-            does.
+        trusted: (gates, examples): the ``stops`` of ``Outcomes``.
         values: (runs, examples): what each run scored or took; booleans for 0/1 scores.
         paid: add up what every called model took, instead of taking the value of the one that answers.
-        reference: the run from whose value the drop is taken; None for the value itself.
         once: (runs, examples): what a run takes as the last one, which nobody asks how sure it is; None if that is the same.
-        asked: (gates, examples): where a model is called at all; None if each is that is reached.
+        asked: (gates, examples): the ``called`` of ``Outcomes``.
         first_only: whether all stages but the first take what they take as the last one.
 
     Over booleans that tell where a value is missing it is where the value of a setting is: of any model that is paid, or of
@@ -304,7 +314,7 @@ class CascadeColumn:
         return [base.digest()]
 
     def part(self, rows: slice) -> CascadeColumn:
-        return replace(self, stages=Stages(self.stages.models[rows], self.stages.gates[rows]))
+        return replace(self, stages=self.stages.at(rows))
 
     def of_examples(self, examples: IntArray) -> CascadeColumn:
         """The same on these examples alone, so that planning does not compute what only testing needs."""

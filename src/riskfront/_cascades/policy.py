@@ -16,21 +16,13 @@ import pandas as pd
 
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.monitoring.monitor import Monitor
+from riskfront._cascades.comparison import net_values
 from riskfront._cascades.confidence import LearntConfidence
 from riskfront._cascades.gain import LearntGain
-from riskfront._cascades.gain_steps import steps as steps_by_gain
-from riskfront._cascades.run_time import (
-    Answer,
-    Call,
-    Counts,
-    Needs,
-    as_number,
-    failure_of,
-    mean_of,
-    of_prompt,
-    one_number,
-    unpacked,
-)
+from riskfront._cascades.routes import LEVEL, THEN, setting_name
+from riskfront._cascades.run_time import Answer, Call, Calls, Counts, Needs, as_number, mean_of, one_number
+from riskfront._data.logs.responses import about_prompt, prompt_text
+from riskfront._support.arrays import FloatArray
 from riskfront._support.checked_json import parse_json, reading, to_bytes, without_digest
 from riskfront._support.files import write_text
 from riskfront.errors import InvalidInputError, RiskfrontError
@@ -176,7 +168,7 @@ class Policy:
             raise InvalidInputError(
                 f"every model of the policy must be given; '{missing[0]}' is missing. Got {list(models)}."
             )
-        computed = of_prompt(prompt)
+        computed = about_prompt(prompt_text(prompt))
         for name in computed:
             if name in about and about[name] != computed[name]:
                 raise InvalidInputError(
@@ -191,46 +183,62 @@ class Policy:
                 f"return it: a dictionary with 'answer' and '{early[0]}'."
             )
         about = {**about, **computed}
+        made = Calls()
         if isinstance(self.confidence, LearntGain):
-            return (yield from self._steps_by_gain(self.confidence, prompt, models, about))
-        called: list[str] = []
-        errors: dict[str, str] = {}
-        cost: float | None = 0.0
+            return (yield from self._steps_by_gain(self.confidence, prompt, models, about, made))
         for stage, name in enumerate(self.models):
             last = stage == len(self.models) - 1
             if self.kind == "router" and not last:
                 sure = yield from self._before(prompt, name, judge, about)
                 if not sure >= self.thresholds[stage]:
                     continue
-            called.append(name)
             replies = yield Call(partial(models[name], prompt), 1 if last else self.needs.samples)
-            failure = failure_of(replies)
-            if failure is not None:
-                errors[name] = f"{type(failure).__name__}: {failure}"
+            found = made.take(name, replies, self.confidence)
+            if found is None:
                 continue
-            answers, known = unpacked(replies, self.confidence)
-            cost = None if cost is None or "cost" not in known else cost + float(known["cost"])
+            answers, known = found
             if last or self.kind == "router":
-                return Answer(answers[0], name, tuple(called), errors, cost, None)
+                return made.answer(answers[0], name)
             sure = yield from self._after(prompt, answers, len(replies), name, known, judge, about)
             if sure >= self.thresholds[stage]:  # never true of nan
-                return Answer(answers[0], name, tuple(called), errors, cost, sure)
-        raise self._failed(called, errors, cost)
+                return made.answer(answers[0], name, sure)
+        raise self._failed(made)
 
     def _steps_by_gain(
-        self, learnt: LearntGain, prompt: Any, models: Mapping[str, Model], about: Mapping[str, Any]
+        self, learnt: LearntGain, prompt: Any, models: Mapping[str, Model], about: Mapping[str, Any], made: Calls
     ) -> Any:
-        calls = {name: partial(models[name], prompt) for name in self.models}
-        answer, called, errors, cost = yield from steps_by_gain(
-            learnt, self.kind, self.thresholds[0], calls, about, self.needs.samples
-        )
-        if answer is None:
-            raise self._failed(called, errors, cost)
-        return answer
+        """The same of a route by gain a dollar: the same numbers, and so the same decisions, as in the certified table."""
+        missing = [name for name in learnt.fitted["before"] if about.get(name) is None]
+        if missing:
+            raise InvalidInputError(
+                f"this {self.kind} decides by {', '.join(learnt.features)}; '{missing[0]}' is not known of the prompt. Give "
+                f"it: about={{'{missing[0]}': ...}}."
+            )
+        scores, prices = learnt.before({name: [about[name]] for name in learnt.fitted["before"]})
+        start, level = learnt.starts[0], self.thresholds[0]
+        order = [learnt.models.index(name) for name in self.models]
+        net = net_values(scores, prices, level, None)[order, 0]
+        at = 0 if start is not None else int(net.argmax())
+        while True:
+            name, first = self.models[at], start if at == 0 else None
+            call = Call(partial(models[name], prompt), 1 if first is None else self.needs.samples)
+            found = made.take(name, (yield call), learnt)
+            if found is not None:
+                (answer, *_), said = found
+                if first is None:
+                    return made.answer(answer, name)
+                seen = _scores_after(learnt, first, scores, {**about, **said})
+                if not np.isnan(seen).any():  # an answer that lacks a number does not stand
+                    net = net_values(seen, prices, level, order[0])[order, 0]
+                    if net.argmax() == 0:
+                        return made.answer(answer, name)
+            if at == len(order) - 1:
+                raise self._failed(made)
+            at += 1 + int(net[at + 1 :].argmax())
 
-    def _failed(self, called: list[str], errors: Mapping[str, str], cost: float | None) -> ModelsFailedError:
-        self.counts.add(None, called, errors, cost)
-        return ModelsFailedError(called, errors, cost)
+    def _failed(self, made: Calls) -> ModelsFailedError:
+        self.counts.add(None, made.called, made.errors, made.cost)
+        return ModelsFailedError(made.called, made.errors, made.cost)
 
     @property
     def _number(self) -> str:
@@ -289,8 +297,6 @@ class Policy:
         """Watch the certified limits after deployment; ``options`` are those of ``riskfront.Monitor``."""
         return Monitor(self.certificate, **options)
 
-    # ---------------------------------------------------------------- files
-
     def to_dict(self) -> dict[str, Any]:
         return {
             "schema": "riskfront.policy",
@@ -343,6 +349,18 @@ class Policy:
             return policy
 
 
+def _scores_after(learnt: LearntGain, start: str, scores: FloatArray, said: Mapping[str, Any]) -> FloatArray:
+    """(models, 1): scores, predicted again from what the answer of the first model says."""
+    names = list(learnt.fitted["after"][start]["encoder"])
+    unsaid = [name for name in names if name not in said]
+    if unsaid:
+        raise InvalidInputError(
+            f"the model '{start}' must say '{unsaid[0]}' with its answer: return a dictionary with 'answer' and "
+            f"{', '.join(repr(name) for name in names)}."
+        )
+    return learnt.after(start, scores, {name: [as_number(said[name])] for name in names})
+
+
 def slim(certificate: Certificate) -> Certificate:
     """The certificate with few of the settings that were explored, where there were very many; all planned ones stay."""
     return replace(certificate, explored=few_explored(certificate.explored))
@@ -379,8 +397,6 @@ def _must_make_sense(policy: Policy) -> None:
 
 def _must_be_certified(policy: Policy) -> None:
     """The models and thresholds must be those of a setting that the certificate inside chose."""
-    from riskfront._cascades.routes import LEVEL, THEN, setting_name
-
     if isinstance(policy.confidence, LearntGain):
         learnt, start = policy.confidence, policy.confidence.starts[0]
         wanted: dict[str, Any] = {"models": setting_name(learnt, start), LEVEL: policy.thresholds[0]}

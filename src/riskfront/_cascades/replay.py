@@ -17,14 +17,13 @@ from riskfront._cascades.gain import LearntGain
 from riskfront._cascades.outcomes import (
     Outcomes,
     accounted,
-    failed_calls,
     must_be_asked_as_often,
-    nobody_knows,
     said_by_answers,
+    table_of,
     usual_times,
 )
 from riskfront._cascades.policy import Policy
-from riskfront._cascades.routes import Stages, all_routes, described
+from riskfront._cascades.routes import Stages, described
 from riskfront._cascades.run_time import OF_A_CALLER
 from riskfront._data.identity.copies import n_copies
 from riskfront._data.identity.fingerprints import (
@@ -39,7 +38,7 @@ from riskfront._data.identity.fingerprints import (
 from riskfront._data.intake import Intake
 from riskfront._data.logs.runs import QUESTIONS, Runs, is_text
 from riskfront._data.table import LossTable
-from riskfront._support.arrays import FloatArray, IntArray
+from riskfront._support.arrays import Array, FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 
 
@@ -64,17 +63,15 @@ def replay(policy: Policy, runs: Runs, repeats: Repeats = "refuse") -> LossTable
     losses = [name for name in policy.certificate.problem.losses if name in runs.values]
     runs = runs.only(list(dict.fromkeys([*policy.models, *alone])))
     outcomes, configs = _outcomes(policy, runs, alone)
-    columns = {name: outcomes.column(name) for name in losses}
-    groups = {str(name): runs.examples[name].to_numpy() for name in runs.examples if name != "example"}
+    found = {name: outcomes.column(name) for name in losses}
+    return table_of(configs, found, _groups(policy, runs), bounds, accounted(runs, "score"))
+
+
+def _groups(policy: Policy, runs: Runs) -> dict[str, Any]:
+    """Column of examples -> (examples,), of those that the limits of the policy name."""
+    limits = policy.certificate.problem.limits
     used = {limit.per for limit in limits} | {limit.given for limit in limits}
-    return LossTable.of_columns(
-        configs,
-        {name: column for name, (column, _) in columns.items()},
-        {k: v for k, v in groups.items() if k in used},
-        bounds,
-        missing={name: missing for name, (_, missing) in columns.items() if missing is not None},
-        account=accounted(runs, "score"),
-    )
+    return {str(name): runs.examples[name].to_numpy() for name in runs.examples if name in used}
 
 
 def _one_answer_each(policy: Policy, runs: Runs) -> bool:
@@ -90,28 +87,26 @@ def _as_answered(policy: Policy, runs: Runs) -> LossTable:
     that of a request which no model answered, counts as the worst.
     """
     limits = policy.certificate.problem.limits
-    strange = [name for name in runs.names if name not in policy.models and not _is_nobody(name)]
+    nobody = ("", "nan", "none")  # who answered a request that no model answered
+    strange = [name for name in runs.names if name not in policy.models and name.strip().lower() not in nobody]
     if strange:
         raise InvalidInputError(
             f"a log with one answer a request must hold answers of the policy's models, {', '.join(policy.models)}; "
             f"'{strange[0]}' is none of them. Leave out what another policy answered: --where 'model != {strange[0]}'."
         )
-    references = list(dict.fromkeys(limit.drop_from for limit in limits if limit.drop_from is not None))
+    drops = [limit for limit in limits if limit.drop_from is not None]
+    references = list(dict.fromkeys(limit.drop_from for limit in drops))
     needed = {loss for limit in limits for loss in limit.term.losses}
     own = {name: values for name in needed if (values := _logged(runs, name)) is not None}
-    lacking = sorted(needed - set(own)) + [
-        f"{limit.loss} of {limit.drop_from}"
-        for limit in limits
-        if limit.drop_from is not None and _logged(runs, f"{limit.loss} of {limit.drop_from}") is None
-    ]
+    beside = {name: _logged(runs, name) for name in (f"{limit.loss} of {limit.drop_from}" for limit in drops)}
+    lacking = [*sorted(needed - set(own)), *(name for name, column in beside.items() if column is None)]
     if lacking:
         raise InvalidInputError(
             f"a log with one answer a request must have a column '{lacking[0]}', which a limit of the policy needs; it has "
             f"{', '.join(runs.values)}. A reference is asked beside the policy on some requests, drawn at random."
         )
     read = runs.n_examples
-    columns = [_logged(runs, f"{limit.loss} of {limit.drop_from}") for limit in limits if limit.drop_from is not None]
-    asked = np.logical_and.reduce([np.ones(read, bool), *(~np.isnan(c) for c in columns if c is not None)])
+    asked = np.logical_and.reduce([np.ones(read, bool), *(~np.isnan(c) for c in beside.values() if c is not None)])
     if not asked.any():
         raise InvalidInputError(
             f"a log with one answer a request must hold the reference's score on some requests; '{limits[0].loss} of "
@@ -121,29 +116,17 @@ def _as_answered(policy: Policy, runs: Runs) -> LossTable:
     unscored = int(np.logical_or.reduce([np.isnan(own[name]) for name in needed]).sum())
     intake = Intake.whole(read).without("the reference was not asked", read - runs.n_examples).with_worst(unscored)
     for name in policy.certificate.problem.losses:  # what is only minimised may be unknown
-        logged = _logged(runs, name)
-        own.setdefault(name, np.full(runs.n_examples, np.nan) if logged is None else logged)
-    losses = {
-        name: np.stack([values, *(_of_reference(runs, name, r, values) for r in references)])
-        for name, values in own.items()
-    }
+        minimised = _logged(runs, name)
+        own.setdefault(name, np.full(runs.n_examples, np.nan) if minimised is None else minimised)
+    losses = {}
+    for name, values in own.items():
+        logged = [_logged(runs, f"{name} of {reference}") for reference in references]
+        # the answers' own where no limit compares this column
+        losses[name] = np.stack([values, *(values if column is None else column for column in logged)])
     own_config = policy.certificate.config
     configs = [own_config, *({**dict.fromkeys(own_config, "none"), "models": name} for name in references)]
-    used = {limit.per for limit in limits} | {limit.given for limit in limits}
-    groups = {str(name): runs.examples[name].to_numpy() for name in runs.examples if name in used}
     bounds = {name: (low, high) for name, (low, high) in policy.certificate.loss_bounds.items() if name in losses}
-    return LossTable(configs, losses, groups, bounds).with_intake(intake)
-
-
-def _is_nobody(name: str) -> bool:
-    """Whether a request was answered by no model."""
-    return name.strip().lower() in ("", "nan", "none")
-
-
-def _of_reference(runs: Runs, name: str, reference: str, own: FloatArray) -> FloatArray:
-    """What the reference scored, as logged beside the answers; the answers' own where no limit compares this column."""
-    column = _logged(runs, f"{name} of {reference}")
-    return own if column is None else column
+    return LossTable(configs, losses, _groups(policy, runs), bounds).with_intake(intake)
 
 
 def _logged(runs: Runs, name: str) -> FloatArray | None:
@@ -158,9 +141,10 @@ def _outcomes(policy: Policy, runs: Runs, alone: list[str]) -> tuple[Outcomes, p
     """What the policy, first, and each reference by itself would have scored and taken, and the settings they are."""
     times = _times(policy, runs)
     if isinstance(policy.confidence, LearntGain):
-        unsaid = nobody_knows(policy.kind, runs, policy.confidence, times)
-        routes = all_routes(policy.confidence, runs, alone, failed_calls(runs), unsaid).with_singles_last(len(alone))
-        return Outcomes.by_gain(policy.kind, runs, policy.confidence, routes, times), routes.configs
+        outcomes, routes = Outcomes.by_gain(policy.kind, runs, policy.confidence, alone, times)
+        order = np.roll(np.arange(len(routes.configs)), -len(alone))  # single models come first there
+        configs = routes.configs.iloc[order].reset_index(drop=True)
+        return replace(outcomes, stages=outcomes.stages.at(order)), configs
     if policy.kind == "router":
         runs = confidences.known_of_prompts(runs, policy.confidence)
     limits = [np.array([t]) for t in (*policy.thresholds, *[0.0] * (len(runs) - len(policy.thresholds)))]
@@ -172,7 +156,7 @@ def _outcomes(policy: Policy, runs: Runs, alone: list[str]) -> tuple[Outcomes, p
 
 def _times(policy: Policy, runs: Runs) -> IntArray | None:
     """(runs,): how often the policy asks, if these runs hold several answers or it asks several times."""
-    said = set(said_by_answers(policy.kind, runs, policy.confidence)) if len(policy.models) > 1 else set()
+    said = said_by_answers(policy.kind, runs, policy.confidence) if len(policy.models) > 1 else set()
     if said <= {OF_A_CALLER}:
         return usual_times(runs)
     must_be_asked_as_often(runs, policy.asked_how_sure, policy.samples or 1)
@@ -199,40 +183,34 @@ def _stages(policy: Policy, runs: Runs, alone: list[str]) -> Stages:
     return Stages(np.array(models, dtype=np.int64), np.array(gates, dtype=np.int64).reshape(len(models), most - 1))
 
 
-_BYTES = 4
 _SAME = 0.9  # from this share on, equal names and numbers are no accident
 
 
 def fingerprints(runs: Runs, models: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
     """A few bytes an example, of its name and of what was logged of these models; and of its prompt, where that tells
     examples apart."""
-    found = {"columns": list(columns), "examples": _packed(_digests(runs, models, columns))}
+    found = {"columns": list(columns), "examples": _packed(_first_bytes(_numbers(runs, models, columns, "<f8")))}
     prompts = _prompts(runs)
     return found if prompts is None else {**found, "prompts": _packed(prompts)}
 
 
-def _packed(digests: Sequence[bytes]) -> str:
-    return base64.b64encode(b"".join(digests)).decode("ascii")
+def _packed(digests: Array) -> str:
+    return base64.b64encode(digests.tobytes()).decode("ascii")
 
 
-def _unpacked(packed: str) -> set[bytes]:
-    found = base64.b64decode(packed)
-    return {found[start : start + _BYTES] for start in range(0, len(found), _BYTES)}
-
-
-def _prompts(runs: Runs) -> list[bytes] | None:
+def _prompts(runs: Runs) -> Array | None:
     """A few bytes a prompt; None where prompts are not known, or of few kinds."""
     question = _question(runs)
     if question is None or question.isna().any():
         return None
-    numbers = numbers_of([readable(question.to_numpy(dtype=object))]).astype("<u8")
-    return None if len(np.unique(numbers)) < _SAME * len(numbers) else [n.tobytes()[:_BYTES] for n in numbers]
+    numbers = numbers_of([readable(question.to_numpy(dtype=object))])
+    return None if len(np.unique(numbers)) < _SAME * len(numbers) else _first_bytes(numbers)
 
 
 def contents(runs: Runs, columns: Sequence[str]) -> bytes:
     """A digest of all examples, for splits: a seed alone would pick the same positions in every file, sorted or not. In single
     precision: the last digits of a computed confidence differ between machines."""
-    return hashlib.sha256(b"".join(_digests(runs, sorted(runs.names), columns, "<f4"))).digest()
+    return hashlib.sha256(_first_bytes(_numbers(runs, sorted(runs.names), columns, "<f4")).tobytes()).digest()
 
 
 def examples_digest(runs: Runs) -> str | None:
@@ -256,18 +234,17 @@ def must_be_new(runs: Runs, models: Sequence[str], example_fingerprints: Mapping
     """An error if nearly all of these examples are those a policy was made of."""
     columns = [name for name in example_fingerprints["columns"] if name in runs.values]
     if columns == list(example_fingerprints["columns"]):  # otherwise other things were logged: these are other logs
-        _must_be_unknown(_digests(runs, models, columns), example_fingerprints["examples"])
+        _must_be_unknown(_first_bytes(_numbers(runs, models, columns, "<f8")), example_fingerprints["examples"])
     prompts = _prompts(runs)
     if prompts is not None and "prompts" in example_fingerprints:
         _must_be_unknown(prompts, example_fingerprints["prompts"])
 
 
-def _must_be_unknown(digests: Sequence[bytes], packed: str) -> None:
-    known = _unpacked(packed)
-    found = [digest in known for digest in digests]
-    if found and np.mean(found) >= _SAME:
+def _must_be_unknown(digests: Array, packed: str) -> None:
+    found = np.isin(digests, np.frombuffer(base64.b64decode(packed), dtype="<u4"))
+    if len(found) and found.mean() >= _SAME:
         raise InvalidInputError(
-            f"a check needs new examples; {sum(found):,} of these {len(found):,} are among those the policy was made of. To "
+            f"a check needs new examples; {found.sum():,} of these {len(found):,} are among those the policy was made of. To "
             "recompute its certificate, use verify."
         )
 
@@ -321,13 +298,13 @@ def must_be_others(labelled: Runs, unlabelled: Runs, score: str, repeats: Repeat
     """An error if some unlabelled examples are among the labelled ones, those included that thresholds were set on; prompts and
     numbers tell that under other names too."""
     both = [labelled, unlabelled]
+    columns = [name for name in unlabelled.values if name in labelled.values and name != score]
     asked = [question.astype(str) for runs in both if (question := _question(runs)) is not None]
     if len(asked) == 2 and repeats == "refuse":
-        alike = [name for name in unlabelled.values if name in labelled.values and name != score]
         prompts = pd.concat(asked)
         rows = [
             np.concatenate([runs.value(name)[runs.row(model)] for runs in both])
-            for name in alike
+            for name in columns
             for model in unlabelled.names
         ]
         found = ExampleFingerprints.of(prompts, np.nan_to_num(np.stack(rows, axis=1), nan=-1.0)) if rows else None
@@ -336,7 +313,6 @@ def must_be_others(labelled: Runs, unlabelled: Runs, score: str, repeats: Repeat
                 "unlabelled examples must be others than the labelled ones; "
                 f"{found.n_copies:,} have the prompt and all numbers of another. Leave these out."
             )
-    columns = [name for name in unlabelled.values if name in labelled.values and name != score]
     models = sorted(unlabelled.names)
     if not columns:
         return
@@ -348,14 +324,15 @@ def must_be_others(labelled: Runs, unlabelled: Runs, score: str, repeats: Repeat
         )
 
 
-def _digests(runs: Runs, models: Sequence[str], columns: Sequence[str], kind: str = "<f8") -> list[bytes]:
-    return [number.tobytes()[:_BYTES] for number in _numbers(runs, models, columns, kind)]
+def _first_bytes(numbers: Array) -> Array:
+    """(n,): the first four of the eight bytes of each number."""
+    return numbers.astype("<u8").view("<u4")[::2]
 
 
-def _numbers(runs: Runs, models: Sequence[str], columns: Sequence[str], kind: str) -> Any:
+def _numbers(runs: Runs, models: Sequence[str], columns: Sequence[str], kind: str) -> Array:
     """(examples,): a number of 64 bits for each, of its name and of what was logged of these models."""
     own = runs.only(list(models))
     numbers = np.concatenate([own.value(name) for name in columns]).astype(kind)
     numbers[np.isnan(numbers)] = np.nan  # the same bytes for every kind of nan
     names = readable(own.examples["example"].astype(str).to_numpy(dtype=object))
-    return numbers_of([names, *numbers]).astype("<u8")
+    return numbers_of([names, *numbers])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -33,13 +33,6 @@ class Routes:
     configs: pd.DataFrame
     rules: list[tuple[str | None, float] | None]
 
-    def with_singles_last(self, count: int) -> Routes:
-        """The same settings with the first ``count``, which are single models, at the end."""
-        order = np.roll(np.arange(len(self.rules)), -count)
-        stages = Stages(self.stages.models[order], self.stages.gates[order])
-        configs = self.configs.iloc[order].reset_index(drop=True)
-        return replace(self, stages=stages, configs=configs, rules=[self.rules[row] for row in order])
-
 
 def setting_name(learnt: LearntGain, start: str | None) -> str:
     """Models as a setting of the table names them: "small > any of 10"."""
@@ -53,7 +46,7 @@ def all_routes(learnt: LearntGain, runs: Runs, alone: Sequence[str], failed: Boo
 
     failed: (runs, examples), where calls failed. unsaid: where nobody knows how sure a model would have been.
     """
-    scores, prices = learnt.before(learnt.known_of(runs)) if learnt.fitted["before"] else _same_for_all(learnt, runs)
+    scores, prices = learnt.before(learnt.known_of(runs), runs.n_examples)
     width = max(len(learnt.models), 1)
     models, gates = list[list[int]](), list[list[int]]()
     stops, called = list[BoolArray](), list[BoolArray]()
@@ -105,11 +98,6 @@ def follow(net: FloatArray, failed: BoolArray, *, first: bool) -> tuple[IntArray
     return at, called
 
 
-def _same_for_all(learnt: LearntGain, runs: Runs) -> tuple[FloatArray, FloatArray]:
-    scores, prices = learnt.before({})
-    return np.repeat(scores, runs.n_examples, axis=1), np.repeat(prices, runs.n_examples, axis=1)
-
-
 def _described(
     learnt: LearntGain, alone: Sequence[str], rules: Sequence[tuple[str | None, float] | None]
 ) -> pd.DataFrame:
@@ -132,6 +120,9 @@ class Stages:
 
     models: IntArray
     gates: IntArray
+
+    def at(self, rows: IntArray | slice) -> Stages:
+        return Stages(self.models[rows], self.gates[rows])
 
 
 def all_stages(thresholds: Sequence[FloatArray], most: int) -> Stages:

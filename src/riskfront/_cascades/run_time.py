@@ -11,7 +11,7 @@ from typing import Any
 
 from riskfront._cascades.confidence import LearntConfidence
 from riskfront._cascades.gain import LearntGain
-from riskfront._data.logs.responses import FROM_PROMPT, FROM_RESPONSE, NEVER, about_prompt, measured, prompt_text
+from riskfront._data.logs.responses import FROM_PROMPT, FROM_RESPONSE, NEVER, measured
 from riskfront.errors import InvalidInputError
 
 #: a number that whoever calls the model makes of several answers by himself
@@ -54,11 +54,6 @@ class Call:
 
     function: Callable[[], Any]
     times: int = 1
-
-
-def failure_of(replies: Sequence[Any]) -> Exception | None:
-    """The error of a call, of several calls if all failed."""
-    return replies[0] if all(isinstance(reply, Exception) for reply in replies) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +107,6 @@ class Needs:
         return found
 
 
-def of_prompt(prompt: Any) -> dict[str, Any]:
-    """What a request itself tells, if it is a text or messages."""
-    return about_prompt(prompt_text(prompt))
-
-
 def unpacked(replies: Sequence[Any], confidence: Confidence) -> tuple[list[Any], dict[str, Any]]:
     """The answers in what a model returned each time it was asked, and the numbers that are known of them together.
 
@@ -134,7 +124,7 @@ def unpacked(replies: Sequence[Any], confidence: Confidence) -> tuple[list[Any],
     for name in dict.fromkeys(name for part in answered for name in part.numbers):
         given = [part.numbers.get(name) for part in answered]
         if name == "cost":
-            known[name] = _sum(given)
+            known[name] = None if None in given else sum(given)
         else:
             known[name] = given[0] if len(replies) == 1 else mean_of(given, len(replies))
     return [part.answer for part in answered], known
@@ -177,10 +167,6 @@ def _completion(answer: Any) -> Mapping[str, Any] | None:
     return found if isinstance(found, Mapping) and "choices" in found else None
 
 
-def _sum(numbers: Sequence[Any]) -> Any:
-    return None if any(number is None for number in numbers) else sum(numbers)
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer and how it came about.
@@ -198,6 +184,30 @@ class Answer:
     errors: Mapping[str, str] = field(default_factory=dict)
     cost: float | None = None
     confidence: float | None = None
+
+
+@dataclass(slots=True)
+class Calls:
+    """The calls of one request: which models were called, how they failed, and what all of it cost, if every one said so."""
+
+    called: list[str] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
+    cost: float | None = 0.0
+
+    def take(
+        self, name: str, replies: Sequence[Any], confidence: Confidence
+    ) -> tuple[list[Any], dict[str, Any]] | None:
+        """What ``unpacked`` finds in the replies of a model; None if it failed, as often as it was asked."""
+        self.called.append(name)
+        if all(isinstance(reply, Exception) for reply in replies):
+            self.errors[name] = f"{type(replies[0]).__name__}: {replies[0]}"
+            return None
+        answers, known = unpacked(replies, confidence)
+        self.cost = None if self.cost is None or "cost" not in known else self.cost + float(known["cost"])
+        return answers, known
+
+    def answer(self, answer: Any, model: str, confidence: float | None = None) -> Answer:
+        return Answer(answer, model, tuple(self.called), self.errors, self.cost, confidence)
 
 
 class Counts:

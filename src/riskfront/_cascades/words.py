@@ -35,9 +35,8 @@ def what_decides(made: Cascade) -> list[str]:
             f"Confidence: the probability that an answer is right, learnt from {listed(list(learnt.features))} on {aside}."
         ]
     named = listed(list(learnt.features)) if learnt.features else "nothing but the means of each model"
-    said = [
-        f"What each model would score and cost is learnt from {named} on {aside} (by a {_learner(learnt)}, cross-fitted)."
-    ]
+    learner = "linear model" if learnt.fitted["learner"] == "linear" else "model of boosted trees"
+    said = [f"What each model would score and cost is learnt from {named} on {aside} (by a {learner}, cross-fitted)."]
     if learnt.left_out:
         said.append("Left out: " + "; ".join(f"{name} ({why})" for name, why in learnt.left_out.items()) + ".")
     return said
@@ -184,7 +183,3 @@ def _saving(made: Cascade, certificate: Certificate) -> list[str]:
         return []
     saved = f"The saving is {100 * (1 - own / full):.3g} % on {made.runs.n_examples:,} examples."
     return [f"Mean {name}: {own:.3g}; always asking {references[0]} has {full:.3g}. {saved}"]
-
-
-def _learner(learnt: LearntGain) -> str:
-    return "linear model" if learnt.fitted["learner"] == "linear" else "model of boosted trees"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -18,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import riskfront as rf
+from riskfront._cli import options
 from riskfront._cli.adaptive_options import GridOptions, RowOptions, SearchOptions, TrainingOptions
 from riskfront._cli.deciding import ranges, show_frontier
-from riskfront._cli.options import Json, Out, Seed, grouped, must_be_writable, show
+from riskfront._cli.output import command_line, say, say_dimly, say_written, show
 from riskfront._reporting.terminal import make_console, show_grid
 from riskfront._support.files import write_text
 from riskfront.errors import InvalidInputError
@@ -36,10 +36,6 @@ Model = Annotated[
         help="Folder or hub name of an encoder: BERT, RoBERTa, ELECTRA, DistilBERT, MPNet, ALBERT, DeBERTa-v3, "
         "ModernBERT and their kin."
     ),
-]
-Small = Annotated[
-    str,
-    typer.Option(help="A smaller encoder that answers first; the other one reads the texts it is not sure of."),
 ]
 Data = Annotated[str, typer.Option(help="Parquet or CSV with text (or text_a, text_b), label and perhaps split.")]
 Folder = Annotated[Path, typer.Option("--out", help="Folder for everything that is made; go on in it later.")]
@@ -64,7 +60,7 @@ Device = Annotated[str, typer.Option(help="Such as cuda; by default CUDA where t
 steps = typer.Typer(help="The steps of accelerate, one by one.", no_args_is_help=True)
 
 
-@grouped
+@options.grouped
 def accelerate(
     model: Model,
     data: Data,
@@ -73,13 +69,15 @@ def accelerate(
     how: TrainingOptions,
     thresholds: GridOptions,
     rows: RowOptions,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     train_rows: TrainRows = 0,
-    small: Small = "",
+    small: Annotated[
+        str, typer.Option(help="A smaller encoder that answers first; the other one reads the texts it is not sure of.")
+    ] = "",
     unlabelled: UnlabelledTexts = "",
     decide: Decide = False,
     device: Device = "",
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> int:
     """Make a text classifier faster with a bound on what it loses: train, trace, certify."""
     problem, values = _ranges(wanted, decide, small, unlabelled)
@@ -88,7 +86,7 @@ def accelerate(
 
     grid = thresholds.grid()
     plan = Plan(training=how.training(seed), grid=grid, seed=seed, **rows.plan(train_rows), **wanted.strategy())
-    options = {"device": device or None, **_told(as_json)}
+    told = {"device": device or None, **_told(as_json)}
     found: Any
     if small and unlabelled:
         raise InvalidInputError(
@@ -96,24 +94,24 @@ def accelerate(
         )
     with resumable(out):
         if decide:
-            frontier = accelerate_frontier(model, data, problem, values, out, plan, **options)
+            frontier = accelerate_frontier(model, data, problem, values, out, plan, **told)
             return _decided(frontier, out, as_json)
         if small:
-            found = accelerate_cascade(small, model, data, problem, out, plan, **options)
+            found = accelerate_cascade(small, model, data, problem, out, plan, **told)
         else:
-            found = accelerate_model(model, data, problem, out, plan, unlabelled=unlabelled or None, **options)
+            found = accelerate_model(model, data, problem, out, plan, unlabelled=unlabelled or None, **told)
     return _shown(found, out, as_json)
 
 
 @steps.command()
-@grouped
+@options.grouped
 def train(
     model: Model,
     data: Data,
     out: Folder,
     how: TrainingOptions,
     rows: RowOptions,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     train_rows: TrainRows = 0,
     device: Device = "",
 ) -> int:
@@ -123,21 +121,21 @@ def train(
 
     plan = Plan(training=how.training(seed), seed=seed, **rows.plan(train_rows))
     with resumable(out):
-        trained = train_parts(model, read_parts(data, plan), out, plan, device=device or None, say=_say)
+        trained = train_parts(model, read_parts(data, plan), out, plan, device=device or None, say=say_dimly)
         classifier_of(trained).save_pretrained(out)
-    make_console().print(f"Wrote {out}", markup=False, style="dim")
+    say_written([out])
     return 0
 
 
 @steps.command()
-@grouped
+@options.grouped
 def trace(
     folder: Annotated[Path, typer.Argument(help="What train or accelerate wrote.")],
     data: Data,
     store: Annotated[str, typer.Option(help="Store to fill; then: riskfront calibrate STORE.")],
     thresholds: GridOptions,
     rows: RowOptions,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     device: Device = "",
 ) -> int:
     """Trace every setting of a trained classifier on the calibration rows, into a store of losses."""
@@ -155,33 +153,31 @@ def trace(
         found = trace_of(trained, fresh.texts, folder, plan)
         write_notes(store, fresh.notes)
         table = found.fill(store, space.grid(1))
-    console = make_console()
     total = len(read_texts(data))
     if len(found) < total:
-        console.print(
+        say(
             f"{len(found):,} of {total:,} rows are calibration rows; the others are for learning, by the column split or by "
-            f"their content. To test the certified setting on all of them: riskfront check {folder} {data}",
-            markup=False,
+            f"their content. To test the certified setting on all of them: riskfront check {folder} {data}"
         )
     for note in fresh.notes:
-        console.print(f"Note: {note}", markup=False)
-    console.print(f"{table.n_configs:,} settings x {table.n_examples:,} texts in {store}", markup=False)
+        say(f"Note: {note}")
+    say(f"{table.n_configs:,} settings x {table.n_examples:,} texts in {store}")
     return 0
 
 
 @steps.command()
-@grouped
+@options.grouped
 def certify(
     folder: Annotated[Path, typer.Argument(help="What train or accelerate wrote; the certificate goes into it.")],
     data: Data,
     wanted: SearchOptions,
     thresholds: GridOptions,
     rows: RowOptions,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     unlabelled: UnlabelledTexts = "",
     decide: Decide = False,
     device: Device = "",
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> int:
     """Find and certify the thresholds of a trained classifier."""
     problem, values = _ranges(wanted, decide, "", unlabelled)
@@ -208,7 +204,7 @@ def certify(
 def predict(
     folder: Annotated[Path, typer.Argument(help="What accelerate wrote.")],
     data: Annotated[str, typer.Option(help="Parquet or CSV with text, or text_a and text_b.")],
-    out: Out = None,
+    out: options.Out = None,
     missing: Annotated[
         str, typer.Option(help="What becomes of empty texts: raise (an error), or abstain and answer the others.")
     ] = "raise",
@@ -218,7 +214,7 @@ def predict(
     from riskfront.transformers._cascade.cascade_classifier import load_accelerated
     from riskfront.transformers._data.texts import read_texts
 
-    must_be_writable(out, inputs=[Path(data)])
+    options.must_be_writable(out, inputs=[Path(data)])
     frame = read_texts(data)
     classifier = load_accelerated(folder, device=device or None)
     if {"text_a", "text_b"} <= set(frame.columns):
@@ -270,13 +266,9 @@ def _ranges(
 def _decided(frontier: rf.Frontier, folder: Path, as_json: bool) -> int:
     from riskfront.transformers._folder import DECIDE_PAGE, FRONTIER
 
-    page, command = folder / DECIDE_PAGE, shlex.join(["riskfront", *sys.argv[1:]])
-    rf.write_decide_page(frontier, page, file=str(folder), command=command)
-    if as_json:
-        print(json.dumps(frontier.to_dict(), allow_nan=False))
-    else:
-        show_frontier(frontier, [folder / FRONTIER, page])
-    return 0 if frontier and frontier.guaranteed else 1
+    page = folder / DECIDE_PAGE
+    rf.write_decide_page(frontier, page, file=str(folder), command=command_line())
+    return show_frontier(frontier, as_json, [folder / FRONTIER, page])
 
 
 def _shown(found: AdaptiveClassifier | CascadeClassifier, folder: Path, as_json: bool) -> int:
@@ -290,11 +282,7 @@ def _shown(found: AdaptiveClassifier | CascadeClassifier, folder: Path, as_json:
         print(json.dumps({**found.certificate.to_dict(), **more}, allow_nan=False))
     else:
         if gain is not None:
-            make_console().print(
-                gain.sentence(found.certificate.problem, found.certificate.delta_of_all_looks),
-                markup=False,
-                style="bold",
-            )
+            say(gain.sentence(found.certificate.problem, found.certificate.delta_of_all_looks), "bold")
         show(found.certificate, as_json, written=[folder])
         _show_alternatives(folder)
         _show_what_each_brought(found.certificate, folder)
@@ -308,14 +296,15 @@ def _show_alternatives(folder: Path) -> None:
     rows = load_alternatives(folder)
     if not rows:
         return
-    console = make_console()
     header = ["", "accuracy", "texts", "ms, one text", "ms a text, 32"]
     cells = [
         [row.name, f"{row.accuracy:.3f}", f"{row.texts:,}", f"{row.alone:.2f}", f"{row.together:.2f}"] for row in rows
     ]
-    show_grid(console, "\nWhat else you could do (measured on the calibration texts, not certified)", header, cells)
+    show_grid(
+        make_console(), "\nWhat else you could do (measured on the calibration texts, not certified)", header, cells
+    )
     for name in better_than_certified(rows):
-        console.print(f"{name}: more accurate and faster here than the certified setting.", markup=False)
+        say(f"{name}: more accurate and faster here than the certified setting.")
 
 
 def _beside(certificate: rf.Certificate, folder: Path) -> dict[str, Any]:
@@ -335,20 +324,15 @@ def _show_what_each_brought(certificate: rf.Certificate, folder: Path) -> None:
     if not certificate:
         return
     write_page(folder, certificate)
-    console = make_console()
     for section in sections(folder, certificate):
         for note in section.notes if section.title != ELSE else ():  # that table was shown
-            console.print(note, markup=False)
-    console.print(f"All of it on one page: {folder / PAGE}", markup=False, style="dim")
+            say(note)
+    say(f"All of it on one page: {folder / PAGE}", "dim")
 
 
 def _told(as_json: bool) -> dict[str, Any]:
     """Whether to say what is being done: not where machines read."""
-    return {"say": lambda line: None, "progress": False} if as_json else {"say": _say}
-
-
-def _say(line: str) -> None:
-    make_console().print(line, markup=False, style="dim")
+    return {"say": lambda line: None, "progress": False} if as_json else {"say": say_dimly}
 
 
 class _Ended(BaseException):

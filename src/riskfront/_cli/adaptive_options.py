@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from riskfront._cli.options import (
-    Again,
-    Bf16,
-    ChooseOption,
-    LearntFrom,
-    MaxLength,
-    PlanningMethodName,
-    ProblemOptions,
-    PValue,
-    parse_number,
-)
+from riskfront._cli import options
 from riskfront.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -38,7 +28,7 @@ LIMITED = tuple(name for name in LOSSES if name not in ("flops", "latency"))
 
 
 @dataclass(frozen=True, slots=True)
-class SearchOptions(ProblemOptions):
+class SearchOptions(options.ProblemOptions):
     """What the thresholds must keep, and how they are looked for."""
 
     limit: Annotated[
@@ -52,9 +42,9 @@ class SearchOptions(ProblemOptions):
     minimize: Annotated[
         list[str], typer.Option(help=f"A free objective; repeat or separate by commas. Losses: {', '.join(LOSSES)}.")
     ] = field(default_factory=lambda: ["flops"])
-    p_value: PValue = "auto"
-    method: PlanningMethodName = "pareto-testing"
-    choose: ChooseOption = ""
+    p_value: options.PValue = "auto"
+    method: options.PlanningMethodName = "pareto-testing"
+    choose: options.ChooseOption = ""
     search: Annotated[str, typer.Option(help="grid, random, optuna, parego or guided.")] = "grid"
     budget: Annotated[int, typer.Option(min=1, help="Settings to try, if the search is not the grid.")] = 200
 
@@ -67,13 +57,13 @@ class TrainingOptions:
     """How a model is fine-tuned and gets its heads."""
 
     epochs: Annotated[int, typer.Option(min=1, help="Of fine-tuning.")] = 1
-    again: Again = False
+    again: options.Again = False
     learning_rate: Annotated[float, typer.Option(help="Of fine-tuning.")] = 5e-5
     early_layers: Annotated[
         float, typer.Option(min=0, help="Weight on early layers in fine-tuning: exits get better.")
     ] = 0.0
-    bf16: Bf16 = False
-    max_length: MaxLength = 128
+    bf16: options.Bf16 = False
+    max_length: options.MaxLength = 128
     token_rows: Annotated[int, typer.Option(min=1, help="Rows that token predictors learn from.")] = 4000
     exits: Annotated[str, typer.Option(help="What exits read: pooled, or cls as in the paper.")] = "pooled"
     exit_epochs: Annotated[int, typer.Option(min=0, help="Of training exits; 0 for enough, more for few rows.")] = 0
@@ -113,7 +103,7 @@ class RowOptions:
             "speaks of texts that were not seen in training.",
         ),
     ] = False
-    learnt_from: LearntFrom = field(default_factory=list)
+    learnt_from: options.LearntFrom = field(default_factory=list)
 
     def plan(self, train_rows: int = 0) -> dict[str, Any]:
         from riskfront.transformers import Rows
@@ -152,7 +142,7 @@ class GridOptions:
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    values = tuple(sorted({parse_number(part, "--abstain") for part in text.split(",") if part.strip()}))
+    values = tuple(sorted(set(options.parse_numbers(text, "--abstain"))))
     if not values or not all(0 <= value <= 1 for value in values):
         raise InvalidInputError(f"--abstain must hold numbers from 0 to 1, such as 0,0.8,0.9; got {text!r}.")
     return values

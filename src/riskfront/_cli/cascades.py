@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -19,24 +17,9 @@ import riskfront as rf
 from riskfront._cascades import words
 from riskfront._cascades.gain import price_column
 from riskfront._cascades.policy import few_explored, slim
+from riskfront._cli import options
 from riskfront._cli.deciding import ranges, show_frontier
-from riskfront._cli.options import (
-    Json,
-    Latest,
-    MethodName,
-    Prices,
-    ProblemOptions,
-    PValue,
-    RepeatsOption,
-    Seed,
-    SkipBroken,
-    Unlabelled,
-    grouped,
-    parse_bounds,
-    parse_names,
-    parse_number,
-    show,
-)
+from riskfront._cli.output import command_line, say, show
 from riskfront._data.identity.fingerprints import Repeats
 from riskfront._data.logs.prices import read_prices
 from riskfront._reporting.decide_page import decide_html
@@ -83,14 +66,14 @@ class CascadeOptions:
         default_factory=list
     )
 
-    prices: Prices = ""
+    prices: options.Prices = ""
     tool: Annotated[str, typer.Option(help="Who wrote a folder of logs, where that is not clear; as for import.")] = ""
     score: Annotated[str, typer.Option(help="Of logs with several metrics, the one that is the score.")] = ""
     filter: Annotated[str, typer.Option("--filter", help="The answer filter of lm-eval, where there are several.")] = ""
     worst: Annotated[float | None, typer.Option(help="What a failed call scores, as for import.")] = None
-    skip_broken: SkipBroken = False
-    latest: Latest = False
-    repeats: RepeatsOption = "refuse"
+    skip_broken: options.SkipBroken = False
+    latest: options.Latest = False
+    repeats: options.RepeatsOption = "refuse"
 
     def runs(self, path: str) -> Any:
         found = rf.read_runs(
@@ -108,14 +91,14 @@ class CascadeOptions:
     def make(self, path: str, seed: int) -> rf.Cascade:
         runs = self.runs(path)
         kind = rf.Router if self.router else rf.Cascade
-        numbers = [parse_number(text, "--thresholds") for text in parse_names(self.thresholds)]
+        numbers = options.parse_numbers(self.thresholds, "--thresholds")
         single = len(numbers) == 1 and numbers[0] >= 1 and float(numbers[0]).is_integer() and "." not in self.thresholds
         return kind(
             runs,
             stages=self.stages,
             confidence=self._confidence(runs),
             thresholds=int(numbers[0]) if single else numbers,
-            models=parse_names(self.models) or None,
+            models=options.parse_names(self.models) or None,
             aside=self.aside,
             seed=seed,
             repeats=cast(Repeats, self.repeats),
@@ -125,7 +108,9 @@ class CascadeOptions:
         """The table of a cascade, with every column that the problem asks for."""
         there = {*made.runs.values, *(str(name) for name in made.runs.examples if _is_number(made.runs, str(name)))}
         asked = {*problem.losses, *_proxies(problem)} & there - {made.score}
-        return made.table(binary=parse_names(self.binary), bounds=parse_bounds(self.bounds), also=sorted(asked))
+        return made.table(
+            binary=options.parse_names(self.binary), bounds=options.parse_bounds(self.bounds), also=sorted(asked)
+        )
 
     def unlabelled(self, made: rf.Cascade, path: str, problem: rf.Problem) -> rf.LossTable | None:
         """What proxies say of every setting on the unlabelled examples of a file; None without one."""
@@ -138,13 +123,13 @@ class CascadeOptions:
                 "labels: --limit 'score drop <= 0.03 proxy judge'."
             )
         runs = rf.read_runs(path, where=self.where, skip_broken=self.skip_broken, latest=self.latest)
-        return made.unlabelled(runs, proxies, bounds=parse_bounds(self.bounds))
+        return made.unlabelled(runs, proxies, bounds=options.parse_bounds(self.bounds))
 
     def _confidence(self, runs: Any) -> str | rf.LearntConfidence | rf.LearntGain:
         if self.rank_by:
             known(self.rank_by, ("gain", "right"), "--rank-by")
-        named = parse_names(self.confidence)
-        counted = "." not in self.thresholds and len(parse_names(self.thresholds)) == 1
+        named = options.parse_names(self.confidence)
+        counted = "." not in self.thresholds and len(options.parse_names(self.thresholds)) == 1
         by_gain = counted and self.stages == 2 and price_column(runs) is not None and self.rank_by != "right"
         if self.rank_by == "gain" or (by_gain and (len(named) != 1 or not _is_number(runs, named[0]))):
             return rf.LearntGain(named)
@@ -165,21 +150,21 @@ class CascadeOptions:
         return rf.LearntConfidence([*about, *took])
 
 
-@grouped
+@options.grouped
 def cascade(
     runs: Annotated[str, typer.Argument(help="Runs of several models: what import wrote, or a folder of logs.")],
-    wanted: ProblemOptions,
+    wanted: options.ProblemOptions,
     offered: CascadeOptions,
-    method: MethodName = "pareto-testing",
-    p_value: PValue = "auto",
-    seed: Seed = 0,
+    method: options.MethodName = "pareto-testing",
+    p_value: options.PValue = "auto",
+    seed: options.Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the policy, its certificate and report.")] = None,
     export: Annotated[str, typer.Option(help="Refused for every other router, with the reason; use serve.")] = "",
-    unlabelled: Unlabelled = "",
-    as_json: Json = False,
+    unlabelled: options.Unlabelled = "",
+    as_json: options.Json = False,
 ) -> int:
     """Find a cascade or router of models for which all limits hold, with proof; limits may be ranges to decide by."""
-    refuse_exports(parse_names(export))
+    refuse_exports(options.parse_names(export))
     if out is not None:
         _folder(out)
     if not wanted.reference and any(" drop" in text for text in wanted.limit):
@@ -211,19 +196,15 @@ def cascade(
     if out is not None:
         from riskfront._cli.tables import uses_with_replaced
 
-        same_logs = partial(_made_of, digests)
-        certificate = certificate.after(uses_with_replaced(certificate, out / "certificate.json", same_logs))
+        def of_these_logs(replaced: rf.Certificate) -> bool:
+            return not set(digests).isdisjoint((replaced.source or {}).get("logs", ()))
+
+        certificate = certificate.after(uses_with_replaced(certificate, out / "certificate.json", of_these_logs))
     written = [] if out is None else _write(made, certificate, out)
-    if as_json:
-        print(json.dumps(_summary(made, certificate), allow_nan=False))
-    else:
-        show(certificate, False, written)
+    if not as_json:
+        return show(certificate, False, written)
+    print(json.dumps(_summary(made, certificate), allow_nan=False))
     return 0 if certificate and certificate.guaranteed else 1
-
-
-def _made_of(digests: Sequence[str], replaced: rf.Certificate) -> bool:
-    """Whether a certificate is of a cascade of these logs."""
-    return not set(digests).isdisjoint((replaced.source or {}).get("logs", ()))
 
 
 def _write(made: rf.Cascade, certificate: rf.Certificate, folder: Path) -> list[Path]:
@@ -264,13 +245,9 @@ def _decided(
     written = [] if out is None else [out / "frontier.json", out / "decide.html"]
     if written:
         found.save(written[0])
-        command, again = shlex.join(["riskfront", *sys.argv[1:]]), f" --runs {shlex.quote(runs)}"
-        write_text(written[1], decide_html(found, file=str(out), command=command, options=again))
-    if as_json:
-        print(json.dumps(found.to_dict(), allow_nan=False))
-    else:
-        show_frontier(found, written)
-    return 0 if found and found.guaranteed else 1
+        again = f" --runs {shlex.quote(runs)}"
+        write_text(written[1], decide_html(found, file=str(out), command=command_line(), options=again))
+    return show_frontier(found, as_json, written)
 
 
 def recompute(claimed: rf.Certificate, path: str, unlabelled: str = "") -> rf.Certificate:
@@ -311,16 +288,11 @@ def _summary(made: rf.Cascade, certificate: rf.Certificate) -> dict[str, Any]:
 
 
 def _say(made: rf.Cascade) -> None:
-    console = make_console()
-    console.print(
-        f"{len(made):,} {made.kind}s of up to {made.stages} of {len(made.runs)} models x {made.runs.n_examples:,} examples. "
-        + " ".join(words.what_decides(made)),
-        markup=False,
-        style="dim",
-    )
-    rows = words.comparison_rows(made)
-    if rows:
-        show_grid(console, *rows)
+    models, examples = len(made.runs), made.runs.n_examples
+    offered = f"{len(made):,} {made.kind}s of up to {made.stages} of {models} models x {examples:,} examples."
+    say(" ".join([offered, *words.what_decides(made)]), "dim")
+    if rows := words.comparison_rows(made):
+        show_grid(make_console(), *rows)
 
 
 def _learnt(made: rf.Cascade) -> list[Section]:

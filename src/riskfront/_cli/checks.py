@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -11,6 +10,7 @@ import typer
 
 import riskfront as rf
 from riskfront._cli.options import Json, RepeatsOption, TableFile, TableOptions, grouped
+from riskfront._cli.output import say
 from riskfront._data.identity.fingerprints import Repeats
 from riskfront._reporting.terminal import make_console, show_grid
 from riskfront._support.checked_json import parse_json
@@ -43,24 +43,20 @@ def check(
 
         deployed = load_accelerated(certificate)
         found = deployed.check(table, delta=delta, leave_out_repeats=leave_out_repeats)
-        _show(found, as_json)
-        return 1 if found.says == BROKEN else 0
-    if is_policy(certificate):
+        return _show(found, as_json)
+    policy = rf.Policy.load(certificate) if is_policy(certificate) else None
+    if policy is not None:
         from riskfront._cascades.replay import replay
 
-        policy = rf.Policy.load(certificate)
         claimed = policy.certificate
         new = replay(policy, rf.read_runs(table, where=columns.where), cast(Repeats, repeats))
     else:
         claimed = rf.Certificate.load(certificate)
-        was = claimed.source or {}  # read the file as the first one was read, unless told otherwise
-        as_then = {name: now or was.get(name, now) for name, now in asdict(columns).items()}
-        new = TableOptions(**as_then).read(table, claimed.problem, quiet=as_json)
-    found = rf.check(claimed, new, delta=delta)
-    _show(found, as_json)
-    if not as_json and is_policy(certificate):
-        make_console().print(str(new.intake), markup=False, style="dim")
-    return 1 if found.says == BROKEN else 0
+        new = columns.as_for(claimed).read(table, claimed.problem, quiet=as_json)
+    status = _show(rf.check(claimed, new, delta=delta), as_json)
+    if policy is not None and not as_json:
+        say(str(new.intake), "dim")
+    return status
 
 
 def is_policy(path: Path) -> bool:
@@ -73,25 +69,16 @@ def is_policy(path: Path) -> bool:
     return data.get("schema") == "riskfront.policy"
 
 
-def _show(found: Check, as_json: bool) -> None:
+def _show(found: Check, as_json: bool) -> int:
+    """The check in the terminal, or as JSON; the exit status."""
+    status = 1 if found.says == BROKEN else 0
     if as_json:
-        limits = json.loads(found.limits.to_json(orient="records"))
-        print(
-            json.dumps(
-                {"says": found.says, "config": found.config, "n": found.n, "delta": found.delta, "limits": limits}
-            )
-        )
-        return
-    console = make_console()
-    style = {HOLDS: "bold green", BROKEN: "bold red"}.get(found.says, "bold")
-    console.print(found.verdict(), style=style, markup=False)
-    rows = [
-        [
-            row["limit"] + (f" ({row['group']})" if row["group"] is not None else ""),
-            row["measured"],
-            row["n"],
-            row["says"],
-        ]
-        for row in found.limits.to_dict("records")
-    ]
-    show_grid(console, "\nLimits on the new examples", ["limit", "measured", "examples", "says"], rows)
+        shown = {"says": found.says, "config": found.config, "n": found.n, "delta": found.delta}
+        print(json.dumps({**shown, "limits": json.loads(found.limits.to_json(orient="records"))}))
+        return status
+    say(found.verdict(), {HOLDS: "bold green", BROKEN: "bold red"}.get(found.says, "bold"))
+    limits = found.limits
+    named = limits["limit"] + [f" ({group})" if group is not None else "" for group in limits["group"]]
+    rows = list(zip(named, limits["measured"], limits["n"], limits["says"], strict=True))
+    show_grid(make_console(), "\nLimits on the new examples", ["limit", "measured", "examples", "says"], rows)
+    return status

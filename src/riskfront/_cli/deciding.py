@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -15,21 +13,8 @@ import typer
 
 import riskfront as rf
 from riskfront._calibration.frontier_plan import with_value
-from riskfront._cli.options import (
-    ChooseOption,
-    Json,
-    MethodOptions,
-    Out,
-    ProblemOptions,
-    PValue,
-    Seed,
-    TableFile,
-    TableOptions,
-    Unlabelled,
-    grouped,
-    must_be_writable,
-    show,
-)
+from riskfront._cli import options
+from riskfront._cli.output import command_line, say, say_written, show
 from riskfront._data.reading.sources import notes_of
 from riskfront._reporting.terminal import make_console, show_frame
 from riskfront.errors import InvalidInputError
@@ -41,56 +26,52 @@ _VALUES_OF_ONE, _VALUES_OF_SEVERAL = 21, 13  # at most, where the number of valu
 _SHOWN = 25  # rows in the terminal
 
 
-@grouped
+@options.grouped
 def decide(
-    table: TableFile,
-    wanted: ProblemOptions,
-    columns: TableOptions,
-    by: MethodOptions,
-    p_value: PValue = "auto",
-    seed: Seed = 0,
-    unlabelled: Unlabelled = "",
+    table: options.TableFile,
+    wanted: options.ProblemOptions,
+    columns: options.TableOptions,
+    by: options.MethodOptions,
+    p_value: options.PValue = "auto",
+    seed: options.Seed = 0,
+    unlabelled: options.Unlabelled = "",
     page: Annotated[Path | None, typer.Option(help="HTML page to write: sliders, and what each limit buys.")] = None,
     out: Annotated[Path | None, typer.Option(help="File to write the frontier to, for riskfront choose.")] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> int:
     """Certify whole ranges of limits with one confidence, and decide by looking: 'error <= 0.01..0.10'."""
-    must_be_writable(page, out, inputs=[table, *([unlabelled] if unlabelled else [])])
+    options.must_be_writable(page, out, inputs=[table, *([unlabelled] if unlabelled else [])])
     problem, values = ranges(wanted, p_value)
     losses = columns.read(table, problem, quiet=as_json)
     others = columns.read_unlabelled(unlabelled, problem, losses, quiet=as_json)
     frontier = rf.frontier(losses, problem, values, method=by.made(), seed=seed, simultaneous=True, unlabelled=others)
     frontier = replace(frontier, source=asdict(columns), notes=(*notes_of(table), *frontier.notes))
-    write_frontier(frontier, out, page)
-    if as_json:
-        print(json.dumps(frontier.to_dict(), allow_nan=False))
-    else:
-        show_frontier(frontier, [path for path in (out, page) if path is not None])
-    return 0 if frontier and frontier.guaranteed else 1
-
-
-def write_frontier(frontier: rf.Frontier, out: Path | None, page: Path | None) -> None:
-    """The file and the page of a frontier, where they are asked for."""
     if out is not None:
         frontier.save(out)
     if page is not None:
-        file = None if out is None else str(out)
-        rf.write_decide_page(frontier, page, file=file, command=shlex.join(["riskfront", *sys.argv[1:]]))
+        rf.write_decide_page(frontier, page, file=None if out is None else str(out), command=command_line())
+    return show_frontier(frontier, as_json, [path for path in (out, page) if path is not None])
 
 
-def show_frontier(frontier: rf.Frontier, written: list[Path]) -> None:
-    """The best settings in the terminal, and what is guaranteed."""
-    console = make_console()
-    console.print(frontier.guarantee(), style="bold" if frontier.guaranteed else "bold red", markup=False)
+def show_frontier(frontier: rf.Frontier, as_json: bool, written: list[Path]) -> int:
+    """The best settings in the terminal, and what is guaranteed, or all as JSON; the exit status."""
+    if as_json:
+        print(json.dumps(frontier.to_dict(), allow_nan=False))
+    else:
+        _show_best(frontier)
+        say_written(written)
+    return 0 if frontier and frontier.guaranteed else 1
+
+
+def _show_best(frontier: rf.Frontier) -> None:
+    say(frontier.guarantee(), "bold" if frontier.guaranteed else "bold red")
     goals = [objective.name for objective in frontier.problem.objectives]
     limits = [f"limit on {name}" for name in frontier.values]
     shown = frontier.frame.iloc[::-1][[*limits, "n_certified", *frontier.setting_columns.values(), *goals]]
     title, step = "Best certified settings", math.ceil(len(shown) / _SHOWN)
     if step > 1:
         title += f" (every {step}. of {len(shown):,} combinations; the page and the file hold all)"
-    show_frame(console, title, shown.iloc[::step].rename(columns={"n_certified": "certified settings"}))
-    for path in written:
-        console.print(f"Wrote {path}", markup=False, style="dim")
+    show_frame(make_console(), title, shown.iloc[::step].rename(columns={"n_certified": "certified settings"}))
 
 
 def choose(
@@ -105,14 +86,14 @@ def choose(
         list[str],
         typer.Option("--limit", help="The value of a limit, as 'error <= 0.05'; one for each limit of the frontier."),
     ],
-    out: Out = None,
+    out: options.Out = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
-    choose: ChooseOption = "",
+    choose: options.ChooseOption = "",
     runs: Annotated[str, typer.Option("--runs", help="The runs of a cascade: its policy goes into the folder.")] = "",
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> int:
     """Take the certificate of one combination of limits from a frontier. It costs nothing: all hold together."""
-    must_be_writable(out, report, inputs=[frontier])
+    options.must_be_writable(out, report, inputs=[frontier])
     found = rf.Frontier.load(frontier / "frontier.json" if frontier.is_dir() else frontier)
     values = chosen_values(found, limit)
     certificate = found.choose(values, choose)
@@ -134,15 +115,13 @@ def choose(
 
         choose_limits(frontier, values, choose)
         if (gain := Gain.load(frontier)) is not None and not as_json:
-            words = gain.sentence(certificate.problem, certificate.delta_of_all_looks)
-            make_console().print(words, markup=False, style="bold")
+            say(gain.sentence(certificate.problem, certificate.delta_of_all_looks), "bold")
         written.insert(0, frontier)
     if out is not None:
         certificate.save(out)
     if report is not None:
-        rf.write_report(certificate, report, command=shlex.join(["riskfront", *sys.argv[1:]]))
-    show(certificate, as_json, written=written)
-    return 0 if certificate and certificate.guaranteed else 1
+        rf.write_report(certificate, report, command=command_line())
+    return show(certificate, as_json, written)
 
 
 def chosen_values(frontier: rf.Frontier, texts: list[str]) -> dict[str, float]:
@@ -171,7 +150,7 @@ def _named_value(frontier: rf.Frontier, text: str) -> tuple[str, float]:
     raise InvalidInputError(f"'{text}' must be one of the limits of the frontier: {', '.join(limits)}.")
 
 
-def ranges(wanted: ProblemOptions, p_value: str = "auto") -> tuple[rf.Problem, dict[str, list[float]]]:
+def ranges(wanted: options.ProblemOptions, p_value: str = "auto") -> tuple[rf.Problem, dict[str, list[float]]]:
     """The problem, at the loose end of every range, and the values of each limit that is given as a range."""
     found = [_RANGE.search(text) for text in wanted.limit]
     varied = sum(match is not None for match in found)

@@ -139,19 +139,12 @@ def _show_held_out(console: Console, certificate: Certificate, fresh: LossTable)
     """The best setting on images that neither planned nor tested it."""
     configs = fresh.configs
     match = np.logical_and.reduce([configs[name] == value for name, value in certificate.config.items()])
-    row = np.flatnonzero(match)
-    rows = []
-    for limit, name in zip(certificate.problem.limits, certificate.problem.limit_names, strict=True):
-        means = fresh.means(limit.term, row)[0]
-        rows.append([str(limit), float(certificate.chosen.iloc[0][name]), float(np.nanmax(means))])
-    for objective in certificate.problem.objectives:
-        rows.append(
-            [
-                objective.name,
-                float(certificate.chosen.iloc[0][objective.name]),
-                float(fresh.means(objective.term, row)[0, 0]),
-            ]
-        )
+    row, problem, tested = np.flatnonzero(match), certificate.problem, certificate.chosen.iloc[0]
+    rows = [
+        [str(limit), float(tested[name]), float(np.nanmax(fresh.means(limit.term, row)[0]))]
+        for limit, name in zip(problem.limits, problem.limit_names, strict=True)
+    ]
+    rows += [[o.name, float(tested[o.name]), float(fresh.means(o.term, row)[0, 0])] for o in problem.objectives]
     show_grid(console, f"\nChecked on {fresh.n_examples} held-out images", ["", "testing", "held out"], rows)
 
 

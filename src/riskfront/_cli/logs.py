@@ -11,6 +11,7 @@ import typer
 
 import riskfront as rf
 from riskfront._cli.options import Json, Latest, Prices, SkipBroken, must_be_writable
+from riskfront._cli.output import say, say_written
 from riskfront._data.logs.gather import describe
 from riskfront._data.logs.prices import read_prices
 from riskfront._data.logs.read_runs import TOOLS
@@ -54,8 +55,7 @@ def import_(
         listed = json.loads(summary.to_json(orient="records"))
         print(json.dumps({"runs": listed, "examples": runs.n_examples, "intake": runs.intake.to_dict()}))
         return 0
-    console = make_console()
-    show_frame(console, f"{len(runs):,} runs x {runs.n_examples:,} examples (means)", summary)
-    console.print(str(runs.intake), markup=False)
-    console.print(f"Wrote {out}", markup=False, style="dim")
+    show_frame(make_console(), f"{len(runs):,} runs x {runs.n_examples:,} examples (means)", summary)
+    say(str(runs.intake))
+    say_written([out])
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import shlex
 import sys
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
@@ -16,19 +15,8 @@ import cloudpickle
 import typer
 
 import riskfront as rf
-from riskfront._cli.options import (
-    Json,
-    Out,
-    PlanningMethodName,
-    ProblemOptions,
-    PValue,
-    RepeatsOption,
-    Seed,
-    grouped,
-    must_be_writable,
-    parse_bounds,
-    show,
-)
+from riskfront._cli import options
+from riskfront._cli.output import deliver, say
 from riskfront._data.identity.fingerprints import Repeats
 from riskfront._reporting.terminal import make_console
 from riskfront._running.evaluation.outcome import said
@@ -52,15 +40,12 @@ SkipErrors = Annotated[
     ),
 ]
 _BLIND = ("random", "grid")  # strategies that never look at a loss
-StoreOption = Annotated[
-    str, typer.Option(help="Folder or URL of a store; the same command later goes on where it was.")
-]
 
 
-@grouped
+@options.grouped
 def tune(
     task: TaskFile,
-    wanted: ProblemOptions,
+    wanted: options.ProblemOptions,
     search: Annotated[str, typer.Option(help="guided, optuna, parego, random or grid.")] = "guided",
     search_option: Annotated[
         list[str],
@@ -76,35 +61,36 @@ def tune(
             help="Settings to evaluate while searching; by default 200, or all of a small space that is quick."
         ),
     ] = None,
-    method: PlanningMethodName = "pareto-testing",
-    p_value: PValue = "auto",
-    seed: Seed = 0,
+    method: options.PlanningMethodName = "pareto-testing",
+    p_value: options.PValue = "auto",
+    seed: options.Seed = 0,
     n_jobs: Jobs = 1,
     batch_size: Annotated[
         int | None,
         typer.Option(min=1, help="Settings that the search proposes at a time; by default --n-jobs. A store keeps it."),
     ] = None,
-    store: StoreOption = "",
+    store: Annotated[
+        str, typer.Option(help="Folder or URL of a store; the same command later goes on where it was.")
+    ] = "",
     space: SpaceFile = None,
     bounds: BoundsOption = [],  # noqa: B006
     skip_errors: SkipErrors = False,
     again: Annotated[
-        bool,
-        typer.Option("--again", help="Ask testing examples that were used before; the deltas of all uses add up."),
+        bool, typer.Option("--again", help="Ask testing examples that were used before; the deltas of all uses add up.")
     ] = False,
-    repeats: RepeatsOption = "refuse",
+    repeats: options.RepeatsOption = "refuse",
     adaptive: Annotated[
         bool,
         typer.Option("--adaptive", help="Evaluate only what matters: race on planning examples, stop tests early."),
     ] = False,
     price: Annotated[str, typer.Option(help="With --adaptive: the loss that is the price of an evaluation.")] = "",
-    out: Out = None,
+    out: options.Out = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> int:
     """Search settings of a model on planning examples, certify on testing examples."""
     given = _Task.load(task, space, bounds)
-    must_be_writable(out, report, inputs=[given.path])
+    options.must_be_writable(out, report, inputs=[given.path])
     problem = wanted.problem(p_value)
     certificate = rf.tune(
         given.losses,
@@ -128,12 +114,7 @@ def tune(
         adaptive=adaptive,
         price=price or None,
     )
-    if out is not None:
-        certificate.save(out)
-    if report is not None:
-        rf.write_report(certificate, report, command=shlex.join(["riskfront", *sys.argv[1:]]))
-    show(certificate, as_json, written=[path for path in (out, report) if path is not None])
-    return 0 if certificate and certificate.guaranteed else 1
+    return deliver(certificate, out, report, as_json)
 
 
 def evaluate(
@@ -144,11 +125,11 @@ def evaluate(
     points: Annotated[int, typer.Option(min=1, help="Values of each numeric dimension of the grid.")] = 10,
     budget: Annotated[int, typer.Option(min=1, help="How many quasi-random settings.")] = 200,
     n_jobs: Jobs = 1,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     space: SpaceFile = None,
     bounds: BoundsOption = [],  # noqa: B006
     skip_errors: SkipErrors = False,
-    repeats: RepeatsOption = "refuse",
+    repeats: options.RepeatsOption = "refuse",
 ) -> int:
     """Fill a store with the outcomes of many settings; then: riskfront calibrate STORE."""
     if search not in _BLIND:
@@ -168,7 +149,7 @@ def evaluate(
         on_error="skip" if skip_errors else "raise",
         repeats=cast(Repeats, repeats),
     )
-    make_console().print(f"{table.n_configs:,} settings x {table.n_examples:,} examples in {store}", markup=False)
+    say(f"{table.n_configs:,} settings x {table.n_examples:,} examples in {store}")
     return 0
 
 
@@ -200,7 +181,7 @@ class _Task:
         space = rf.Space.from_toml(space_file) if space_file is not None else _needed(module, "space", path)
         if not isinstance(space, rf.Space):
             raise InvalidInputError(f"space must be a Space; got {type(space).__name__}.")
-        declared = {**(getattr(module, "bounds", None) or {}), **parse_bounds(bounds)}
+        declared = {**(getattr(module, "bounds", None) or {}), **options.parse_bounds(bounds)}
         return cls(path, losses, examples, space, getattr(module, "groups", None), declared)
 
 

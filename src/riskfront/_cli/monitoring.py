@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from riskfront._calibration.monitoring.outcome_files import OutcomeFile, Outcome
 from riskfront._calibration.monitoring.words import prometheus as metrics
 from riskfront._cli.checks import is_policy
 from riskfront._cli.options import Json, must_be_writable, parse_number
+from riskfront._cli.output import say
 from riskfront._reporting.terminal import make_console, show_grid
 from riskfront._support.files import write_text
 from riskfront.errors import InvalidInputError
@@ -78,41 +80,26 @@ def monitor(
         warn_on=warn_on,
         warn_delta=warn_delta,
     )
-    if state is None:
-        return _watch(fresh, outcomes, follow, idle, None, page, prometheus, as_json)
-    with only_one(state):
-        watched = _resumed(fresh, state) if state.exists() else fresh
-        return _watch(watched, outcomes, follow, idle, state, page, prometheus, as_json)
-
-
-def _watch(
-    watched: rf.Monitor,
-    outcomes: str,
-    follow: bool,
-    idle: float,
-    state: Path | None,
-    page: Path | None,
-    prometheus: Path | None,
-    as_json: bool,
-) -> int:
-    pages = _Pages(watched, page, prometheus)
-    try:
-        for columns, source, position in _parts(watched, outcomes, follow and not watched.alarm, idle):
-            watched.update(columns)
-            watched.sources[source] = position.to_dict()
-            if state is not None:
-                watched.save(state)
-            pages.write()
-            if watched.alarm and follow:
-                break
-    except KeyboardInterrupt:  # what was counted is saved already
-        if not follow:
-            raise
-    if state is not None:
-        watched.save(state)
-    pages.write(last=True)
-    _show(watched, as_json)
-    return 1 if watched.alarm else 0
+    with nullcontext() if state is None else only_one(state):
+        watched = _resumed(fresh, state) if state is not None and state.exists() else fresh
+        pages = _Pages(watched, page, prometheus)
+        try:
+            for columns, source, position in _parts(watched, outcomes, follow and not watched.alarm, idle):
+                watched.update(columns)
+                watched.sources[source] = position.to_dict()
+                if state is not None:
+                    watched.save(state)
+                pages.write()
+                if watched.alarm and follow:
+                    break
+        except KeyboardInterrupt:  # what was counted is saved already
+            if not follow:
+                raise
+        if state is not None:
+            watched.save(state)
+        pages.write(last=True)
+        _show(watched, as_json)
+        return 1 if watched.alarm else 0
 
 
 def _parts(
@@ -183,14 +170,12 @@ def _show(watched: rf.Monitor, as_json: bool) -> None:
         found = {"alarm": watched.alarm, "warning": watched.warning, "outcomes": watched.outcomes, "limits": rows}
         print(json.dumps({**found, "says": watched.sentences()}))
         return
-    console = make_console()
     for index, sentence in enumerate(watched.sentences()):
-        style = ("bold red" if watched.alarm else "bold green") if index == 0 else None
-        console.print(sentence, style=style, markup=False)
+        say(sentence, ("bold red" if watched.alarm else "bold green") if index == 0 else None)
     header = ["limit", "outcomes", "risk", "evidence", "threshold"]
     rows = [
         [watch.name, row["outcomes"], row["risk"], row["evidence"], row["threshold"]]
         for watch, row in zip(watched.watches, map(words.row, watched.watches), strict=True)
     ]
-    show_grid(console, "\nWatched", header, rows)
-    console.print(words.promise(watched), style="dim", markup=False)
+    show_grid(make_console(), "\nWatched", header, rows)
+    say(words.promise(watched), "dim")

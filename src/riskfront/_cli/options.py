@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 import riskfront as rf
+from riskfront._cli.output import say
 from riskfront._data.reading.column_roles import Layout
 from riskfront._data.reading.sources import clustered, proxies_of, read_table, read_unlabelled
-from riskfront._reporting.terminal import make_console, show_certificate
 from riskfront._support import files
 from riskfront._support.values import known
 from riskfront.errors import InvalidInputError
@@ -55,10 +54,6 @@ Safest = Annotated[
         "--safest",
         help=f"The safest end of each knob, where you know it, as 'threshold=high'; for {', '.join(_DECLARABLE)}.",
     ),
-]
-Start = Annotated[
-    float | None,
-    typer.Option("--start", help="For ordered-knob: the value to begin at, where the safest end selects no example."),
 ]
 PValue = Annotated[str, typer.Option("--p-value", help=f"One of: {', '.join(NAMES)}.")]
 Together = Annotated[
@@ -189,6 +184,11 @@ class TableOptions(LayoutOptions):
         ),
     ] = ""
 
+    def as_for(self, claimed: rf.Certificate) -> TableOptions:
+        """What was given when a certificate was made, unless something else is given now."""
+        was = claimed.source or {}
+        return TableOptions(**{name: now or was.get(name, now) for name, now in asdict(self).items()})
+
     def layout(self) -> Layout:
         named = LayoutOptions.layout(self)
         return replace(named, group_columns=(*named.group_columns, *([self.clusters] if self.clusters else [])))
@@ -198,7 +198,27 @@ class TableOptions(LayoutOptions):
 
     def read(self, path: str, problem: rf.Problem | None, *, quiet: bool) -> rf.LossTable:
         """The table, with a statement of what was detected."""
-        table = self._read(path, problem, quiet=quiet)
+        bounds, binary, layout = self.declared_bounds(), parse_names(self.binary), self.layout()
+        found: Layout | None
+        if self.wide:
+            if self.config_columns:
+                raise InvalidInputError("a wide table has one column a setting; --config-columns is for long tables.")
+            table, found = rf.read_wide(
+                path,
+                problem,
+                example_column=self.example_column or None,
+                settings=self.settings or None,
+                group_columns=layout.group_columns,
+                bounds=bounds,
+                binary=binary,
+                where=self.where,
+            )
+        else:
+            if self.settings:
+                raise InvalidInputError("--settings describes the columns of a wide table; add --wide.")
+            table, found = read_table(path, problem, layout=layout, bounds=bounds, binary=binary, where=self.where)
+        if not quiet:
+            _say_what_was_read(path, table, found, problem)
         return clustered(table, self.clusters, problem) if self.clusters else table
 
     def read_unlabelled(
@@ -219,53 +239,14 @@ class TableOptions(LayoutOptions):
             _say_what_was_read(path, found, None, None)
         return found if table.clusters is None else clustered(found, table.clusters, wanted)
 
-    def _read(self, path: str, problem: rf.Problem | None, *, quiet: bool) -> rf.LossTable:
-        declared, binary = self.declared_bounds(), parse_names(self.binary)
-        found: Layout | None
-        if self.wide:
-            table, found = self._read_wide(path, problem, declared, binary)
-        else:
-            if self.settings:
-                raise InvalidInputError("--settings describes the columns of a wide table; add --wide.")
-            table, found = read_table(
-                path, problem, layout=self.layout(), bounds=declared, binary=binary, where=self.where
-            )
-        if not quiet:
-            _say_what_was_read(path, table, found, problem)
-        return table
-
-    def _read_wide(
-        self, path: str, problem: rf.Problem | None, bounds: dict[str, tuple[float, float]], binary: list[str]
-    ) -> tuple[rf.LossTable, Layout]:
-        if self.config_columns:
-            raise InvalidInputError("a wide table has one column a setting; --config-columns is for long tables.")
-        return rf.read_wide(
-            path,
-            problem,
-            example_column=self.example_column or None,
-            settings=self.settings or None,
-            group_columns=self.layout().group_columns,
-            bounds=bounds,
-            binary=binary,
-            where=self.where,
-        )
-
 
 def _say_what_was_read(path: str, table: rf.LossTable, found: Layout | None, problem: rf.Problem | None) -> None:
-    console = make_console()
-    console.print(
-        f"{Path(path).name}: {table.n_configs:,} settings x {table.n_examples:,} examples", markup=False, style="dim"
-    )
+    say(f"{Path(path).name}: {table.n_configs:,} settings x {table.n_examples:,} examples", "dim")
     if found is not None:
-        console.print(f"columns: {found}", markup=False, style="dim")
+        say(f"columns: {found}", "dim")
     for name in problem.losses if problem else ():
-        if name not in table.loss_names:
-            continue
-        if not table.is_binary(name) and table.looks_binary(name):
-            console.print(
-                f"hint: can '{name}' only ever be 0 or 1? Then --binary {shlex.quote(name)} allows the exact test.",
-                markup=False,
-            )
+        if name in table.loss_names and not table.is_binary(name) and table.looks_binary(name):
+            say(f"hint: can '{name}' only ever be 0 or 1? Then --binary {shlex.quote(name)} allows the exact test.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +255,12 @@ class MethodOptions:
 
     method: MethodName = "pareto-testing"
     safest: Safest = field(default_factory=list)
-    start: Start = None
+    start: Annotated[
+        float | None,
+        typer.Option(
+            "--start", help="For ordered-knob: the value to begin at, where the safest end selects no example."
+        ),
+    ] = None
 
     def made(self) -> Method:
         method = make_methods([self.method], self.safest)[0]
@@ -319,6 +305,10 @@ def parse_number(text: str, option: str) -> float:
         raise InvalidInputError(f"{option} must hold numbers; got {text!r}.") from None
 
 
+def parse_numbers(text: str, option: str) -> list[float]:
+    return [parse_number(part, option) for part in parse_names(text)]
+
+
 def parse_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -334,16 +324,6 @@ def must_be_writable(*paths: Path | None, inputs: Sequence[str | Path] = ()) -> 
             raise InvalidInputError(
                 f"every output must be a file of its own; '{path}' is an input or another output too."
             )
-
-
-def show(certificate: rf.Certificate, as_json: bool, written: Sequence[Path] = ()) -> None:
-    if as_json:
-        print(json.dumps(certificate.to_dict(), allow_nan=False))
-        return
-    console = make_console()
-    show_certificate(console, certificate)
-    for path in written:
-        console.print(f"Wrote {path}", markup=False, style="dim")
 
 
 def grouped(command: Callable[..., int]) -> Callable[..., int]:

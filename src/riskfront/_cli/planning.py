@@ -8,17 +8,18 @@ from typing import Annotated
 import typer
 
 import riskfront as rf
-from riskfront._cli.options import Json, MethodOptions, ProblemOptions, TableOptions, grouped, parse_names, parse_number
+from riskfront._cli import options
+from riskfront._cli.output import say
 from riskfront._reporting.terminal import make_console, show_frame
 from riskfront.errors import InvalidInputError
 from riskfront.experiment._forecast import forecast_words
 
 
-@grouped
+@options.grouped
 def plan(
-    wanted: ProblemOptions,
-    columns: TableOptions,
-    by: MethodOptions,
+    wanted: options.ProblemOptions,
+    columns: options.TableOptions,
+    by: options.MethodOptions,
     pilot: Annotated[str | None, typer.Argument(help="A pilot table, to see what more examples would bring.")] = None,
     expect: Annotated[list[str] | None, typer.Option(help="What a good setting should show: 'error=0.03'.")] = None,
     settings_count: Annotated[int, typer.Option("--choices", help="How many settings there are to choose from.")] = 100,
@@ -35,7 +36,7 @@ def plan(
         bool, typer.Option(help="Settings are names (of prompts, models), not numbers on a scale.")
     ] = False,
     factors: Annotated[str, typer.Option(help="Multiples of the pilot's examples, separated by commas.")] = "1,2,10",
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> int:
     """How many examples do these limits need?"""
     if pilot is not None:
@@ -44,13 +45,12 @@ def plan(
             raise InvalidInputError(f"a pilot table shows what to expect; got {', '.join(given)} too. Leave one out.")
         problem = wanted.problem()
         table = columns.read(pilot, problem, quiet=as_json)
-        multiples = [parse_number(factor, "--factors") for factor in parse_names(factors)]
-        found = rf.forecast(table, problem, factors=multiples, method=by.made())
+        found = rf.forecast(table, problem, factors=options.parse_numbers(factors, "--factors"), method=by.made())
         if as_json:
             print(found.to_json(orient="records"))
             return 0
         show_frame(make_console(), "What more examples would bring", found, left=0)
-        make_console().print(forecast_words(found, problem), markup=False)
+        say(forecast_words(found, problem))
         return 0
     if not expect:
         raise InvalidInputError(
@@ -72,9 +72,8 @@ def plan(
     if as_json:
         print(json.dumps({"examples": made.examples, "testing": made.testing, "curve": made.curve.to_dict("records")}))
         return 0
-    console = make_console()
-    console.print(str(made), markup=False, style="bold")
-    show_frame(console, "Chance of a certificate", made.curve, left=0)
+    say(str(made), "bold")
+    show_frame(make_console(), "Chance of a certificate", made.curve, left=0)
     return 0
 
 
@@ -85,5 +84,5 @@ def _numbers(texts: list[str], option: str) -> dict[str, float]:
         name, sign, value = text.rpartition("=")
         if not sign or not name.strip():
             raise InvalidInputError(f"{option} must read like 'error=0.03'; got {text!r}.")
-        found[name.strip()] = parse_number(value, option)
+        found[name.strip()] = options.parse_number(value, option)
     return found

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from riskfront._cli import options
 from riskfront._cli.adaptive import Data, Device, Model, resumable
-from riskfront._cli.options import Again, Bf16, LearntFrom, MaxLength, Seed, grouped, parse_names, parse_number
+from riskfront._cli.output import say, say_dimly, say_written
 from riskfront._reporting.terminal import make_console
 from riskfront.errors import InvalidInputError, RiskfrontError
 from riskfront.experiment._paper.descriptions import EXPERIMENTS
@@ -24,20 +25,6 @@ if TYPE_CHECKING:
 
 commands = typer.Typer(help="The paper's experiments, one command each.", no_args_is_help=True)
 
-Tables = Annotated[
-    Path,
-    typer.Option(help="Folder of loss tables, as reproduce tables makes them; of logs for router and quantisation."),
-]
-Results = Annotated[Path, typer.Option("--out", help="Folder for a CSV file and figures (PNG).")]
-Methods = Annotated[
-    list[str], typer.Option(help="A method of your own, as my_module:MyMethod, which joins the paper's; repeat.")
-]
-Trials = Annotated[
-    int, typer.Option(min=0, help="Draws of calibration examples; 0 for as many as the description says.")
-]
-Draws = Annotated[int, typer.Option("--seed", help="Seed of the draws of calibration examples.")]
-Jobs = Annotated[int, typer.Option(min=1, help="Processes that share the trials.")]
-
 
 @dataclass(frozen=True, slots=True)
 class TablesOptions:
@@ -45,8 +32,7 @@ class TablesOptions:
 
     name: Annotated[str, typer.Option(help="Name of the data set; by default that of its file.")] = ""
     variant: Annotated[
-        str,
-        typer.Option(help="Name of this training in file names; by default paper, or early with --early-layers."),
+        str, typer.Option(help="Name of this training in file names; by default paper, or early with --early-layers.")
     ] = ""
     exits: Annotated[str, typer.Option(help="What exits read, a table each: pooled, cls as in the paper.")] = (
         "pooled,cls"
@@ -57,15 +43,15 @@ class TablesOptions:
     test_split: Annotated[
         str, typer.Option(help="Value of the column split in rows to trace; by default all but train.")
     ] = ""
-    max_length: MaxLength = 128
+    max_length: options.MaxLength = 128
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of fine-tuning.")] = 1
     batch_size: Annotated[int, typer.Option(min=1, help="Texts in a step of fine-tuning.")] = 32
     learning_rate: Annotated[float, typer.Option(help="Learning rate of fine-tuning.")] = 5e-5
     early_layers: Annotated[
         float, typer.Option(min=0, help="Weight on early layers in fine-tuning; 0 is the paper's training.")
     ] = 0.0
-    bf16: Bf16 = False
-    again: Again = False
+    bf16: options.Bf16 = False
+    again: options.Again = False
     exit_rows: Annotated[int, typer.Option(min=1, help="Rows that exit heads learn from.")] = 2000
     token_rows: Annotated[int, typer.Option(min=1, help="Rows that token predictors learn from.")] = 2000
     head_shares: Annotated[str, typer.Option(help="Shares of attention heads below a threshold.")] = "0,0.25"
@@ -73,7 +59,7 @@ class TablesOptions:
         "0,0.3,0.5,0.65,0.8"
     )
     exit_thresholds: Annotated[int, typer.Option(min=1, help="Exit thresholds; they cost no pass.")] = 120
-    learnt_from: LearntFrom = field(default_factory=list)
+    learnt_from: options.LearntFrom = field(default_factory=list)
 
     def plan(self, data: str, seed: int) -> TablePlan:
         from riskfront.transformers import FineTuning, HeadTraining, Plan, Rows, Training
@@ -93,7 +79,7 @@ class TablesOptions:
             self.name or Path(data).stem,
             self.variant or ("early" if self.early_layers else "paper"),
             Plan(training=training, rows=rows, seed=seed, learnt_from=tuple(self.learnt_from)),
-            exits=tuple(parse_names(self.exits)),
+            exits=tuple(options.parse_names(self.exits)),
             head_shares=_shares(self.head_shares, "--head-shares"),
             token_shares=_shares(self.token_shares, "--token-shares"),
             n_exits=self.exit_thresholds,
@@ -102,13 +88,13 @@ class TablesOptions:
 
 
 @commands.command()
-@grouped
+@options.grouped
 def tables(
     model: Model,
     data: Data,
     work: Annotated[Path, typer.Option(help="Folder for everything that is made; tables come into its folder tables.")],
     how: TablesOptions,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     device: Device = "",
 ) -> int:
     """Make the loss tables of one data set: train, trace, store. Stop it at any moment: the same command goes on."""
@@ -116,9 +102,8 @@ def tables(
 
     plan = how.plan(data, seed)
     with resumable(work):
-        made = make_tables(model, data, work, plan, device=device or None, say=_say)
-    for path in made:
-        make_console().print(f"Wrote {path}", markup=False, style="dim")
+        made = make_tables(model, data, work, plan, device=device or None, say=say_dimly)
+    say_written(made)
     return 0
 
 
@@ -139,18 +124,28 @@ def list_() -> int:
 
 def _command(name: str) -> Callable[..., int]:
     def experiment(
-        tables: Tables,
-        out: Results,
-        methods: Methods = [],  # noqa: B006
-        trials: Trials = 0,
-        jobs: Jobs = 1,
-        seed: Draws = 0,
+        tables: Annotated[
+            Path,
+            typer.Option(
+                help="Folder of loss tables, as reproduce tables makes them; of logs for router and quantisation."
+            ),
+        ],
+        out: Annotated[Path, typer.Option("--out", help="Folder for a CSV file and figures (PNG).")],
+        methods: Annotated[
+            list[str],
+            typer.Option(help="A method of your own, as my_module:MyMethod, which joins the paper's; repeat."),
+        ] = [],  # noqa: B006
+        trials: Annotated[
+            int, typer.Option(min=0, help="Draws of calibration examples; 0 for as many as the description says.")
+        ] = 0,
+        jobs: Annotated[int, typer.Option(min=1, help="Processes that share the trials.")] = 1,
+        seed: Annotated[int, typer.Option("--seed", help="Seed of the draws of calibration examples.")] = 0,
     ) -> int:
         from riskfront.experiment._paper.run_experiment import reproduce
 
         own = [load_method(text) for text in methods]
-        found = reproduce(name, tables, out, methods=own, trials=trials or None, seed=seed, jobs=jobs, say=_say)
-        make_console().print(f"{len(found):,} rows of results and figures in {out}", markup=False)
+        found = reproduce(name, tables, out, methods=own, trials=trials or None, seed=seed, jobs=jobs, say=say_dimly)
+        say(f"{len(found):,} rows of results and figures in {out}")
         return 0
 
     described = EXPERIMENTS[name]
@@ -184,8 +179,4 @@ def load_method(text: str) -> Method:
 
 
 def _shares(text: str, option: str) -> tuple[float, ...]:
-    return tuple(sorted({parse_number(part, option) for part in text.split(",") if part.strip()}))
-
-
-def _say(line: str) -> None:
-    make_console().print(line, markup=False, style="dim")
+    return tuple(sorted(set(options.parse_numbers(text, option))))

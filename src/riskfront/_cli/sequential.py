@@ -29,7 +29,11 @@ def tell_file(
         table, names = _read(file, problem, columns)
         if state.is_file():
             run = Sequential.load(state)
-            _must_be_same(run, problem, state)
+            if run.problem != problem:
+                raise InvalidInputError(
+                    f"a sequential run asks one question: '{state}' has the limits {', '.join(map(str, run.problem.limits))} "
+                    f"at delta {run.problem.delta:g}. Give the same, or another state."
+                )
         else:
             if examples is None:
                 raise InvalidInputError(
@@ -56,24 +60,16 @@ def _read(file: str, problem: Problem, columns: TableOptions) -> tuple[rf.LossTa
             f"new examples must come as a Parquet or CSV file, a row a setting and example; got '{file}'."
         )
     frame = pd.read_csv(file) if kind == ".csv" else pd.read_parquet(file)
-    named, bounds = columns.layout(), columns.declared_bounds()
-    found = rf.read_table(frame, problem, layout=named, bounds=bounds)[1]
-    example = None if found is None else found.example_column
+    bounds = columns.declared_bounds()
+    found = rf.read_table(frame, problem, layout=columns.layout(), bounds=bounds)[1] or Layout()
+    example = found.example_column
     if example is None or example not in frame.columns:
         raise InvalidInputError(
             "examples must have names, by which they are known again: name their column with --example-column; got "
             f"{example!r}."
         )
     frame[_NAMES] = [name_of(value) for value in frame[example]]
-    wanted = replace(found or Layout(), group_columns=(*(found or Layout()).group_columns, _NAMES))
+    wanted = replace(found, group_columns=(*found.group_columns, _NAMES))
     table, _ = rf.read_table(frame, problem, layout=wanted, bounds=bounds)
     group = table.group(_NAMES)
     return table, [str(group.levels[code]) for code in group.codes]
-
-
-def _must_be_same(run: Sequential, problem: Problem, state: Path) -> None:
-    if run.problem != problem:
-        raise InvalidInputError(
-            f"a sequential run asks one question: '{state}' has the limits {', '.join(map(str, run.problem.limits))} at delta "
-            f"{run.problem.delta:g}. Give the same, or another state."
-        )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from riskfront._reporting.terminal import make_console
+from riskfront._cli.output import say
 
 
 def serve(
@@ -25,12 +25,11 @@ def serve(
     from riskfront._cascades.serving.service import Service
 
     service = Service(policy, config)
-    console = make_console()
-    console.print(service.policy.certificate.verdict(), markup=False)
+    say(service.policy.certificate.verdict())
     reached = [f"{name} ({entry.model})" for name, entry in service.configuration.models.items()]
-    console.print(f"Models, in this order: {', '.join(reached)}.", markup=False)
+    say(f"Models, in this order: {', '.join(reached)}.")
     for line in service.policy.needs.lines():
-        console.print(line, markup=False, style="dim")
+        say(line, "dim")
     if check:
         service.close()
         return 0

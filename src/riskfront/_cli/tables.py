@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,27 +15,8 @@ from riskfront._calibration.certificates.certificate import NEVER_GUARANTEED
 from riskfront._calibration.certificates.choice import choose as choose_setting
 from riskfront._calibration.certificates.known_examples import known_examples
 from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet, recomputing
-from riskfront._cli.options import (
-    ChooseOption,
-    Json,
-    LayoutOptions,
-    MethodOptions,
-    Out,
-    ProblemOptions,
-    PValue,
-    Safest,
-    Seed,
-    TableFile,
-    TableOptions,
-    Together,
-    Unlabelled,
-    grouped,
-    make_methods,
-    must_be_writable,
-    parse_names,
-    parse_number,
-    show,
-)
+from riskfront._cli import options
+from riskfront._cli.output import deliver, say, show
 from riskfront._data.reading.sources import is_store, notes_of
 from riskfront._reporting.sentences import frontier_words, why_no_guarantee
 from riskfront._reporting.terminal import make_console, number, show_frame, show_table
@@ -48,20 +27,20 @@ from riskfront.errors import InvalidInputError
 from riskfront.methods._registry import BY_NAME
 
 
-@grouped
+@options.grouped
 def calibrate(
-    table: TableFile,
-    wanted: ProblemOptions,
-    columns: TableOptions,
-    by: MethodOptions,
-    p_value: PValue = "auto",
-    seed: Seed = 0,
-    out: Out = None,
+    table: options.TableFile,
+    wanted: options.ProblemOptions,
+    columns: options.TableOptions,
+    by: options.MethodOptions,
+    p_value: options.PValue = "auto",
+    seed: options.Seed = 0,
+    out: options.Out = None,
     report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     alphas: Annotated[str, typer.Option(help="Other numbers for the first limit, for the frontier on the page.")] = "",
-    together: Together = False,
-    choose: ChooseOption = "",
-    unlabelled: Unlabelled = "",
+    together: options.Together = False,
+    choose: options.ChooseOption = "",
+    unlabelled: options.Unlabelled = "",
     sequential: Annotated[
         Path | None,
         typer.Option(
@@ -72,58 +51,31 @@ def calibrate(
     examples: Annotated[
         int | None, typer.Option(min=2, help="With --sequential: about how many examples will come in all.")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> int:
     """Find a setting for which all limits hold together, with proof."""
-    must_be_writable(out, report, inputs=[table, *([unlabelled] if unlabelled else [])])
+    options.must_be_writable(out, report, inputs=[table, *([unlabelled] if unlabelled else [])])
+    problem = wanted.problem(p_value)
     if sequential is not None:
-        return _calibrate_on(sequential, table, wanted.problem(p_value), columns, by, examples, out, report, as_json)
-    problem, method = wanted.problem(p_value), by.made()
+        from riskfront._cli.sequential import tell_file
+
+        certificate, new = tell_file(sequential, table, problem, columns, by, examples)
+        if not as_json:
+            say(f"{new:,} new examples; the state is in {sequential}", "dim")
+        return deliver(certificate, out, report, as_json)
+    method = by.made()
     losses = columns.read(table, problem, quiet=as_json)
     others = columns.read_unlabelled(unlabelled, problem, losses, quiet=as_json)
     certificate = rf.calibrate(losses, problem, method=method, seed=seed, unlabelled=others)
     earlier = uses_with_replaced(certificate, out, lambda replaced: _shares_examples(replaced, losses))
-    certificate = replace(certificate, source=asdict(columns), notes=(*notes_of(table), *certificate.notes)).after(
-        earlier
-    )
-    certificate = choose_setting(certificate, choose)
-    if out is not None:
-        certificate.save(out)
-    if report is not None:
-        numbers = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
-        frontier = None
-        if numbers:
-            frontier = rf.frontier(
-                losses, problem, numbers, method=method, seed=seed, simultaneous=together, unlabelled=others
-            )
-        rf.write_report(certificate, report, frontier=frontier, command=shlex.join(["riskfront", *sys.argv[1:]]))
-    show(certificate, as_json, written=[path for path in (out, report) if path is not None])
-    return 0 if certificate and certificate.guaranteed else 1
-
-
-def _calibrate_on(
-    state: Path,
-    table: str,
-    problem: rf.Problem,
-    columns: TableOptions,
-    by: MethodOptions,
-    examples: int | None,
-    out: Path | None,
-    report: Path | None,
-    as_json: bool,
-) -> int:
-    """Go on with a sequential run."""
-    from riskfront._cli.sequential import tell_file
-
-    certificate, new = tell_file(state, table, problem, columns, by, examples)
-    if out is not None:
-        certificate.save(out)
-    if report is not None:
-        rf.write_report(certificate, report, command=shlex.join(["riskfront", *sys.argv[1:]]))
-    if not as_json:
-        make_console().print(f"{new:,} new examples; the state is in {state}", markup=False, style="dim")
-    show(certificate, as_json, written=[path for path in (out, report) if path is not None])
-    return 0 if certificate and certificate.guaranteed else 1
+    certificate = replace(certificate, source=asdict(columns), notes=(*notes_of(table), *certificate.notes))
+    certificate = choose_setting(certificate.after(earlier), choose)
+    frontier = None
+    if report is not None and (numbers := options.parse_numbers(alphas, "--alphas")):
+        frontier = rf.frontier(
+            losses, problem, numbers, method=method, seed=seed, simultaneous=together, unlabelled=others
+        )
+    return deliver(certificate, out, report, as_json, frontier)
 
 
 def uses_with_replaced(
@@ -159,18 +111,18 @@ def _shares_examples(made: rf.Certificate, losses: rf.LossTable) -> bool:
     return bool(rows) and known_examples(made, losses, rows[0]) > 0
 
 
-@grouped
+@options.grouped
 def verify(
     certificate: Annotated[Path, typer.Argument(help="A certificate, as JSON, or the folder that accelerate made.")],
-    columns: TableOptions,
+    columns: options.TableOptions,
     table: Annotated[
         str,
         typer.Argument(
             help="The data it was made of: outcomes, runs, or a store; the folder of accelerate needs none."
         ),
     ] = "",
-    unlabelled: Unlabelled = "",
-    as_json: Json = False,
+    unlabelled: options.Unlabelled = "",
+    as_json: options.Json = False,
 ) -> int:
     """Recompute a certificate from the data and say whether it matches."""
     from riskfront._verification.verify import differences  # and with it tune and all searches
@@ -185,54 +137,46 @@ def verify(
         from riskfront.transformers._recomputing import recompute
 
         with recomputing():
-            again = recompute(claimed, table)
-        return _say(differences(again, claimed), claimed, as_json)
-    if "cascade" in (claimed.source or {}):
+            found = differences(recompute(claimed, table), claimed)
+    elif "cascade" in (claimed.source or {}):
         from riskfront._cli.cascades import recompute as cascade_again
 
         with recomputing():
-            again = cascade_again(claimed, table, unlabelled)
-        return _say(differences(again, claimed), claimed, as_json)
-    if is_store(table) or (claimed.evaluations or {}).get("told") is not None:  # of evaluate, tune or a sequential run
-        return _say(rf.verify(claimed, table, unlabelled=unlabelled or None), claimed, as_json)
-    was = claimed.source or {}  # read the table as it was read then, unless told otherwise
-    as_then = {name: now or was.get(name, now) for name, now in asdict(columns).items()}
-    then = TableOptions(**as_then)
-    losses = then.read(table, claimed.problem, quiet=as_json)
-    others = then.read_unlabelled(unlabelled, claimed.problem, losses, quiet=as_json)
-    return _say(rf.verify(claimed, losses, unlabelled=others), claimed, as_json)
+            found = differences(cascade_again(claimed, table, unlabelled), claimed)
+    elif (
+        is_store(table) or (claimed.evaluations or {}).get("told") is not None
+    ):  # of evaluate, tune or a sequential run
+        found = rf.verify(claimed, table, unlabelled=unlabelled or None)
+    else:
+        then = columns.as_for(claimed)
+        losses = then.read(table, claimed.problem, quiet=as_json)
+        others = then.read_unlabelled(unlabelled, claimed.problem, losses, quiet=as_json)
+        found = rf.verify(claimed, losses, unlabelled=others)
+    if as_json:
+        print(json.dumps({"matches": not found, "differences": found, "verdict": claimed.verdict()}))
+    elif found:
+        say(f"The certificate does NOT match the data: {len(found)} difference(s).", "bold red")
+        for difference in found[:10]:
+            say(f"- {difference}")
+    else:
+        say("The certificate matches: recomputing it from the data gives the same result.", "bold green")
+        if claimed.version != __version__:  # whose words a file may hold, true or not
+            say(
+                f"Its numbers match; its sentences are those of version {claimed.version} and were not compared. What they "
+                f"must say: {claimed.verdict()}"
+            )
+    return 1 if found else 0
 
 
 def _is_accelerated(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("adaptive.json", "cascade.json"))
 
 
-def _say(differences: list[str], claimed: rf.Certificate, as_json: bool) -> int:
-    if as_json:
-        print(json.dumps({"matches": not differences, "differences": differences, "verdict": claimed.verdict()}))
-    elif differences:
-        console = make_console()
-        console.print(f"The certificate does NOT match the data: {len(differences)} difference(s).", style="bold red")
-        for difference in differences[:10]:
-            console.print(f"- {difference}", markup=False)
-    else:
-        make_console().print(
-            "The certificate matches: recomputing it from the data gives the same result.", style="bold green"
-        )
-        if claimed.version != __version__:  # whose words a file may hold, true or not
-            make_console().print(
-                f"Its numbers match; its sentences are those of version {claimed.version} and were not compared. What they "
-                f"must say: {claimed.verdict()}",
-                markup=False,
-            )
-    return 1 if differences else 0
-
-
-@grouped
+@options.grouped
 def inspect(
     file: Annotated[str, typer.Argument(help="A certificate or a policy (JSON), a table or a store.")],
-    columns: LayoutOptions,
-    as_json: Json = False,
+    columns: options.LayoutOptions,
+    as_json: options.Json = False,
 ) -> int:
     """Show what is in a certificate, a policy or a table."""
     if Path(file).suffix.lower() == ".json":
@@ -242,7 +186,7 @@ def inspect(
             return _inspect_policy(rf.Policy.load(file), as_json)
         show(rf.Certificate.load(file), as_json)
         return 0
-    losses = TableOptions(**asdict(columns)).read(file, None, quiet=as_json)
+    losses = options.TableOptions(**asdict(columns)).read(file, None, quiet=as_json)
     if as_json:
         found = {"settings": losses.n_configs, "examples": losses.n_examples, "setting_columns": losses.config_names}
         print(json.dumps({**found, "losses": losses.loss_names, "groups": losses.group_names, "sha256": losses.sha256}))
@@ -261,32 +205,31 @@ def _inspect_policy(policy: rf.Policy, as_json: bool) -> int:
         found |= {"shares": policy.shares, "needs": asdict(needs), "certificate": policy.certificate.to_dict()}
         print(json.dumps(found, allow_nan=False))
         return 0
-    console = make_console()
-    console.print(policy.certificate.verdict(), markup=False)
+    say(policy.certificate.verdict())
     for line in filtered_by((policy.certificate.source or {}).get("cascade", {}).get("where", [])):
-        console.print(line, markup=False)
+        say(line)
     by_gain = isinstance(policy.confidence, rf.LearntGain)
     limits = [f"trusted from {limit:.6g} on; " for limit in policy.thresholds]
     said = [""] * len(policy.models) if by_gain else [*limits, "answers the rest; "]
     for name, limit, share in zip(policy.models, said, policy.shares, strict=True):
-        console.print(f"  {name}: {limit}{number(100 * share)} % of the answers when certified", markup=False)
-    console.print(rule(policy), markup=False)
+        say(f"  {name}: {limit}{number(100 * share)} % of the answers when certified")
+    say(rule(policy))
     how = policy.confidence if isinstance(policy.confidence, str) else "learnt"
     how = "predicted gain a dollar" if by_gain else how
     if len(policy.models) > 1:
-        console.print(f"Confidence: {how}. It rests on", markup=False)
+        say(f"Confidence: {how}. It rests on")
         for line in needs.lines():
-            console.print(f"  {line}", markup=False)
+            say(f"  {line}")
     return 0
 
 
-@grouped
+@options.grouped
 def trials(
-    table: TableFile,
-    wanted: ProblemOptions,
-    columns: TableOptions,
+    table: options.TableFile,
+    wanted: options.ProblemOptions,
+    columns: options.TableOptions,
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = ",".join(BY_NAME),
-    safest: Safest = [],  # noqa: B006  # read by Typer, never changed
+    safest: options.Safest = [],  # noqa: B006  # read by Typer, never changed
     p_values: Annotated[str, typer.Option("--p-values", help="p-values to compare, separated by commas.")] = "auto",
     alphas: Annotated[str, typer.Option(help="Numbers for the first limit, separated by commas.")] = "",
     trials: Annotated[int, typer.Option(min=1, help="How often to draw examples and calibrate.")] = 100,
@@ -294,20 +237,20 @@ def trials(
     held_out: Annotated[
         bool, typer.Option("--held-out", help="Split the table instead, and look at the examples that are left.")
     ] = False,
-    seed: Seed = 0,
-    out: Out = None,
-    as_json: Json = False,
+    seed: options.Seed = 0,
+    out: options.Out = None,
+    as_json: options.Json = False,
 ) -> int:
     """Calibrate many times on examples drawn from the table, and see how often each method truly breaks a limit."""
-    must_be_writable(out, inputs=[table])
-    problem, planners = wanted.problem(), make_methods(parse_names(methods), safest)
+    options.must_be_writable(out, inputs=[table])
+    problem, planners = wanted.problem(), options.make_methods(options.parse_names(methods), safest)
     losses = columns.read(table, problem, quiet=as_json)
     results = rf.experiment.run(
         losses,
         problem,
         methods=planners,
-        p_values=parse_names(p_values),
-        alphas=[parse_number(alpha, "--alphas") for alpha in parse_names(alphas)] or None,
+        p_values=options.parse_names(p_values),
+        alphas=options.parse_numbers(alphas, "--alphas") or None,
         trials=trials,
         calibration=calibration if calibration < 1 else int(calibration),
         held_out=held_out,
@@ -320,34 +263,33 @@ def trials(
     if as_json:
         print(summary.to_json(orient="records"))
     else:
-        console = make_console()
-        show_frame(console, *trial_table(summary, problem))
-        console.print(trial_words(summary, problem), markup=False)
+        show_frame(make_console(), *trial_table(summary, problem))
+        say(trial_words(summary, problem))
         unguarded = [name for name in summary["method"] if str(name).split(" ")[0] in NEVER_GUARANTEED]
         if unguarded:
-            console.print(f"NO GUARANTEE: {', '.join(dict.fromkeys(unguarded))}.", style="bold red")
+            say(f"NO GUARANTEE: {', '.join(dict.fromkeys(unguarded))}.", "bold red")
     return 0
 
 
-@grouped
+@options.grouped
 def frontier(
-    table: TableFile,
-    wanted: ProblemOptions,
+    table: options.TableFile,
+    wanted: options.ProblemOptions,
     alphas: Annotated[str, typer.Option(help="Numbers for the first limit, separated by commas.")],
-    columns: TableOptions,
-    by: MethodOptions,
-    p_value: PValue = "auto",
-    seed: Seed = 0,
-    together: Together = False,
-    unlabelled: Unlabelled = "",
-    out: Out = None,
-    as_json: Json = False,
+    columns: options.TableOptions,
+    by: options.MethodOptions,
+    p_value: options.PValue = "auto",
+    seed: options.Seed = 0,
+    together: options.Together = False,
+    unlabelled: options.Unlabelled = "",
+    out: options.Out = None,
+    as_json: options.Json = False,
 ) -> int:
     """The certified settings for a whole list of limits, each by itself or all together."""
-    must_be_writable(out, inputs=[table])
+    options.must_be_writable(out, inputs=[table])
     problem, method = wanted.problem(p_value), by.made()
     losses = columns.read(table, problem, quiet=as_json)
-    numbers = [parse_number(alpha, "--alphas") for alpha in parse_names(alphas)]
+    numbers = options.parse_numbers(alphas, "--alphas")
     others = columns.read_unlabelled(unlabelled, problem, losses, quiet=as_json)
     found = rf.frontier(losses, problem, numbers, method=method, seed=seed, simultaneous=together, unlabelled=others)
     if out is not None:
@@ -356,9 +298,8 @@ def frontier(
     if as_json:
         print(found.to_json(orient="records"))
     else:
-        console = make_console()
         if by.method in NEVER_GUARANTEED:
-            console.print(why_no_guarantee(by.method), style="bold red", markup=False)
+            say(why_no_guarantee(by.method), "bold red")
         words = {
             "alpha": f"limit on {problem.limits[0].name}",
             "n_certified": "certified settings",
@@ -367,8 +308,8 @@ def frontier(
         }
         shown = found.drop(columns=["p_value", "tested_at"], errors="ignore")
         shown = shown.replace({"tested_by": {"path": "plan", "holm": "fallback test"}}).rename(columns=words)
-        show_frame(console, "Calibrated frontier: the best settings for each limit", shown)
-        console.print(frontier_words(problem, together=together), markup=False)
+        show_frame(make_console(), "Calibrated frontier: the best settings for each limit", shown)
+        say(frontier_words(problem, together=together))
     return 0 if "n_certified" in found and (found["n_certified"] > 0).any() else 1  # a method may only pick
 
 
@@ -377,7 +318,7 @@ def report(
     out: Annotated[Path, typer.Option(help="HTML page to write.")] = Path("report.html"),
 ) -> int:
     """Write the report page of a certificate."""
-    must_be_writable(out, inputs=[certificate])
+    options.must_be_writable(out, inputs=[certificate])
     rf.write_report(rf.Certificate.load(certificate), out)
-    make_console().print(f"Wrote {out}", markup=False)
+    say(f"Wrote {out}")
     return 0

@@ -46,7 +46,12 @@ def test_evaluations_are_counted_and_few() -> None:
 
 @pytest.mark.parametrize(
     "limits",
-    [["error <= 0.15", "error <= 0.25 per label"], ["error gap between label <= 0.4"], ["error drop from 0 <= 0.1"]],
+    [
+        ["error <= 0.15", "error <= 0.25 per label"],
+        ["error gap between label <= 0.4"],
+        ["error drop from 0 <= 0.1"],
+        ["error drop from 0 <= -0.1"],
+    ],
 )
 def test_a_store_goes_on_and_verifies(limits: list[str], tmp_path: Path) -> None:
     options = {"store": tmp_path / "run", "groups": {"label": LABEL}, "again": False}

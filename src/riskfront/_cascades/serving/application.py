@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _BACKLOG = 4096  # connections that wait to be accepted
 _PIECE = 200  # characters of an answer that are streamed at a time
 _LARGEST = 10 * 2**20  # bytes of a request
+_NO_KEY = "the key of this endpoint must be sent as a bearer token; it was not, or it is another one."
 
 
 def application(service: Service) -> Starlette:
@@ -60,9 +61,7 @@ class _Endpoint:
         from starlette.responses import JSONResponse, StreamingResponse
 
         if not self._known(request):
-            return _error(
-                401, "the key of this endpoint must be sent as a bearer token; it was not, or it is another one."
-            )
+            return _error(401, _NO_KEY)
         try:
             body = await _body(request)
             served = await self._service.answer(body)
@@ -81,9 +80,7 @@ class _Endpoint:
         from starlette.responses import JSONResponse
 
         if not self._known(request):
-            return _error(
-                401, "the key of this endpoint must be sent as a bearer token; it was not, or it is another one."
-            )
+            return _error(401, _NO_KEY)
         one = {"id": self._service.configuration.server.name, "object": "model", "created": 0, "owned_by": "riskfront"}
         return JSONResponse({"object": "list", "data": [one]})
 
@@ -91,13 +88,8 @@ class _Endpoint:
         from starlette.responses import JSONResponse
 
         service = self._service
-        found = {
-            "status": "ok",
-            "models": list(service.policy.models),
-            "running": service.running,
-            "waiting": service.waiting,
-        }
-        return JSONResponse(found)
+        models = list(service.policy.models)
+        return JSONResponse({"status": "ok", "models": models, "running": service.running, "waiting": service.waiting})
 
     async def metrics(self, _: Request) -> Response:
         from starlette.responses import PlainTextResponse

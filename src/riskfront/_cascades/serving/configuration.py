@@ -40,17 +40,7 @@ _OWN = {
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """One model of a policy.
-
-    Args:
-        model: its name for LiteLLM, such as "openai/gpt-4o-mini" or "hosted_vllm/qwen".
-        api_base: address of a server of one's own.
-        api_key_env: the environment variable that holds its key; LiteLLM's own for the provider without it.
-        timeout: seconds for one call. retries: further tries after a failure that may pass.
-        parameters: sent with every call, as in the evaluation: temperature, max_tokens.
-        system: a system message. template: the text of the last user message, with {prompt} for what was asked.
-        price: per_call, per_million_input, per_million_output; without it what LiteLLM's table says, if it knows the model.
-    """
+    """One model of a policy; docs/howto/serve.md says what each entry means."""
 
     model: str
     api_base: str | None = None
@@ -68,18 +58,7 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class ServerEntry:
-    """What the endpoint takes on.
-
-    Args:
-        name: what the policy is called in the list of models.
-        most_running: requests that are worked on at the same time. most_waiting: requests that wait; beyond them it is 503.
-        failed_answer: the text that is answered if no model could answer; without it the answer is an error, status 502.
-        api_key_env: the environment variable with the key that clients must send; without it everybody is served.
-        allow: parameters that a request may set; the certificate does not cover what they change.
-        log: file of JSON lines, one a request, without its texts.
-        judge: "module:function" of the prompt, the answer's text and the model, which returns how sure one may be; for a policy
-            whose confidence no response holds.
-    """
+    """What the endpoint takes on; docs/howto/serve.md says what each entry means."""
 
     name: str = "riskfront"
     most_running: int = 256
@@ -138,8 +117,7 @@ def configuration(data: Mapping[str, Any], policy: Policy, where: str = "the con
         raise InvalidInputError(
             f"{where}: api_key_env must be the name of an environment variable, not the key itself."
         )
-    keys = {server.api_key_env, *(entry.api_key_env for entry in models.values())} - {None}
-    lacking = [name for name in sorted(map(str, keys)) if not os.environ.get(name)]
+    lacking = [name for name in sorted(set(named)) if not os.environ.get(name)]
     if lacking:
         raise InvalidInputError(
             f"{where} names the environment variable {lacking[0]}, which must hold a key; it is not set."

@@ -1,19 +1,4 @@
-"""A policy as a provider of LiteLLM, so that a LiteLLM proxy serves it as one more model.
-
-A file beside the proxy's configuration holds the policy, and the configuration names it::
-
-    # certified.py
-    from riskfront.serving import PolicyProvider
-    policy = PolicyProvider("policy.json", "models.toml")
-
-    # config.yaml
-    model_list:
-      - model_name: certified
-        litellm_params: {model: riskfront/policy}
-    litellm_settings:
-      custom_provider_map:
-        - {provider: riskfront, custom_handler: certified.policy}
-"""
+"""A policy as a provider of LiteLLM, so that a LiteLLM proxy serves it as one more model: docs/howto/serve.md says how."""
 
 from __future__ import annotations
 

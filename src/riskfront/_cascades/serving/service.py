@@ -108,7 +108,7 @@ class Service:
             self._write(name, _told(error), time.monotonic() - start)
             if self.configuration.server.failed_answer is None:
                 raise
-            return Served(self._declared(name, error), True)
+            return Served(self._completion(name, error), True)
         except InvalidInputError:
             self.metrics.requests["invalid"] += 1
             raise
@@ -167,19 +167,14 @@ class Service:
             )
         return messages, about, {name: value for name, value in given.items() if name in server.allow}
 
-    def _completion(self, name: str, found: Answer) -> dict[str, Any]:
-        choice = dict(found.answer["choices"][0])
-        message = {key: value for key, value in choice["message"].items() if value is not None or key == "content"}
-        reason = choice.get("finish_reason") or "stop"
-        return self._chat(name, message, found, reason, found.answer.get("usage"))
-
-    def _declared(self, name: str, error: ModelsFailedError) -> dict[str, Any]:
-        message = {"role": "assistant", "content": self.configuration.server.failed_answer}
-        return self._chat(name, message, error, "stop", None)
-
-    def _chat(
-        self, name: str, message: Mapping[str, Any], told: Answer | ModelsFailedError, reason: str, usage: Any
-    ) -> dict[str, Any]:
+    def _completion(self, name: str, told: Answer | ModelsFailedError) -> dict[str, Any]:
+        """A model's answer, or what is declared for the case that there is none, as a chat completion."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.configuration.server.failed_answer}
+        reason, usage = "stop", None
+        if isinstance(told, Answer):
+            choice = told.answer["choices"][0]
+            message = {key: value for key, value in choice["message"].items() if value is not None or key == "content"}
+            reason, usage = choice.get("finish_reason") or "stop", told.answer.get("usage")
         return {
             "id": name,
             "object": "chat.completion",
@@ -291,50 +286,36 @@ class Metrics:
 
     def text(self, policy: Policy, running: int, waiting: int) -> str:
         """The Prometheus text format."""
-        answered = sum(self.answers.values())
-        models = policy.models
+        answered, certified = sum(self.answers.values()), dict(zip(policy.models, policy.shares, strict=True))
         outcomes = ("answered", "abstained", "refused", "invalid")
-        unit = "Price of the calls, in the unit of the price table, as far as known"
+        lines: list[str] = []
+
+        def add(name: str, about: str, rows: list[tuple[dict[str, str], float]], kind: str = "counter") -> None:
+            lines.extend(metric(f"serve_{name}", kind, about, rows))
 
         def of_models(value: Callable[[str], float]) -> list[tuple[dict[str, str], float]]:
-            return [({"model": model}, value(model)) for model in models]
+            return [({"model": model}, value(model)) for model in policy.models]
 
-        parts: list[tuple[str, str, str, list[tuple[dict[str, str], float]]]] = [
-            (
-                "requests_total",
-                "counter",
-                "Requests by outcome",
-                [({"outcome": o}, self.requests[o]) for o in outcomes],
-            ),
-            ("abstentions_total", "counter", "Requests that no model could answer", [({}, self.requests["abstained"])]),
-            ("answers_total", "counter", "Answers by model", of_models(self.answers.__getitem__)),
-            ("calls_total", "counter", "Calls by model", of_models(self.calls.__getitem__)),
-            ("model_errors_total", "counter", "Failed calls by model", of_models(self.errors.__getitem__)),
-            (
-                "share",
-                "gauge",
-                "Share of the answers that a model gave",
-                of_models(lambda model: self.answers[model] / answered if answered else math.nan),
-            ),
-            (
-                "certified_share",
-                "gauge",
-                "That share when the policy was certified",
-                of_models(dict(zip(models, policy.shares, strict=True)).__getitem__),
-            ),
-            ("price_total", "counter", unit, of_models(lambda model: self.dollars.get(model, 0.0))),
-            ("unpriced_calls_total", "counter", "Calls whose price is unknown", of_models(self.unpriced.__getitem__)),
-            ("running", "gauge", "Requests that are worked on", [({}, running)]),
-            ("waiting", "gauge", "Requests that wait", [({}, waiting)]),
-        ]
-        lines = [line for name, kind, about, rows in parts for line in metric(f"serve_{name}", kind, about, rows)]
+        def share(model: str) -> float:
+            return self.answers[model] / answered if answered else math.nan
+
+        add("requests_total", "Requests by outcome", [({"outcome": o}, self.requests[o]) for o in outcomes])
+        add("abstentions_total", "Requests that no model could answer", [({}, self.requests["abstained"])])
+        add("answers_total", "Answers by model", of_models(self.answers.__getitem__))
+        add("calls_total", "Calls by model", of_models(self.calls.__getitem__))
+        add("model_errors_total", "Failed calls by model", of_models(self.errors.__getitem__))
+        add("share", "Share of the answers that a model gave", of_models(share), "gauge")
+        add("certified_share", "That share when the policy was certified", of_models(certified.__getitem__), "gauge")
+        unit = "Price of the calls, in the unit of the price table, as far as known"
+        add("price_total", unit, of_models(lambda model: self.dollars.get(model, 0.0)))
+        add("unpriced_calls_total", "Calls whose price is unknown", of_models(self.unpriced.__getitem__))
+        add("running", "Requests that are worked on", [({}, running)], "gauge")
+        add("waiting", "Requests that wait", [({}, waiting)], "gauge")
         return "\n".join([*lines, *self._histogram()]) + "\n"
 
     def _histogram(self) -> list[str]:
-        lines, total = (
-            ["# HELP riskfront_serve_seconds Time to the answer.", "# TYPE riskfront_serve_seconds histogram"],
-            0,
-        )
+        lines = ["# HELP riskfront_serve_seconds Time to the answer.", "# TYPE riskfront_serve_seconds histogram"]
+        total = 0
         for limit, count in zip((*map(str, _SECONDS), "+Inf"), self.seconds, strict=True):
             total += count
             lines.append(f'riskfront_serve_seconds_bucket{{le="{limit}"}} {total}')

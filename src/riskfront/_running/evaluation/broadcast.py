@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,15 +18,7 @@ from riskfront._support.arrays import Array
 from riskfront.errors import InvalidInputError, StoreError
 
 _LOADED: dict[str, tuple[Losses, Any]] = {}  # in a worker process: what was unpacked last
-
-
 _WITH_CACHE = type(functools.lru_cache(lambda: None))
-
-
-class Broadcast(Protocol):
-    """The function and the examples, on their way to a worker."""
-
-    def unpack(self) -> tuple[Losses, Any]: ...
 
 
 class ObjectPayload:
@@ -110,6 +102,9 @@ class RayPayload:
             _LOADED.clear()
             _LOADED[name] = held
         return _LOADED[name]
+
+
+Broadcast = ObjectPayload | FilePayload | SentPayload | RayPayload
 
 
 class SearchPath:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ import pandas as pd
 
 from riskfront._data.configs import as_settings
 from riskfront._data.identity.fingerprints import Repeats
-from riskfront._data.stores.loss_store import write_notes
+from riskfront._data.stores.loss_store import LossStore, write_notes
 from riskfront._data.stores.task import Task
 from riskfront._data.table import LossTable
 from riskfront._problems.spaces.space import Config, Space, config_id
@@ -29,14 +29,16 @@ from riskfront._running.evaluation.failing_examples import (
 )
 from riskfront._running.evaluation.outcome import (
     Bounds,
+    Evaluated,
     Failure,
     GroupsGiven,
     Losses,
+    MemoryRows,
     Outcome,
     RowsOf,
+    check_bounds,
     check_declared,
     check_examples,
-    open_rows,
 )
 from riskfront._running.evaluation.workers import Evaluator, Workers
 from riskfront._support.arrays import Array
@@ -95,11 +97,16 @@ def evaluate(
     check_on_error(on_error)
     check_examples(examples, groups)
     examples, groups, kept = examples_that_count(examples, groups, repeats)
+    check_bounds(bounds)
     copies = int(kept.copies.sum())
-    task = partial(_task, losses, examples, groups, bounds, settings)
-    rows = open_rows(store, task, examples, groups, bounds, storage_options, copies)
-    if store is not None and kept.notes:
-        write_notes(store, kept.notes, storage_options, copies=copies)
+    rows: RowsOf
+    if store is None:
+        rows = MemoryRows(len(examples), groups, bounds, copies)
+    else:
+        task = Task.of(losses, examples, groups, bounds, settings=sorted(settings[0]))
+        rows = LossStore(store, task, storage_options=storage_options)
+        if kept.notes:
+            write_notes(store, kept.notes, storage_options, copies=copies)
     todo = [config for config in settings if config not in rows]
     failures: Failures = {}
     with (
@@ -107,10 +114,9 @@ def evaluate(
         ProgressBar("evaluating", len(settings), len(settings) - len(todo), progress) as bar,
         rows.writing_together(),
     ):
-        declared = partial(
-            check_declared, groups=[] if groups is None else [str(name) for name in groups], bounds=bounds or {}
-        )
-        fill(rows, workers, todo, bar, None if on_error == "raise" else failures, SKIP_HINT, declared)
+        named = [] if groups is None else [str(name) for name in groups]
+        declared = partial(check_declared, groups=named, bounds=bounds or {})
+        fill(rows, workers, todo, bar, None if on_error == "raise" else failures, declared)
     if not len(rows):
         raise all_failed(failures)
     if failures:
@@ -126,55 +132,73 @@ def fill(
     configs: Sequence[Config],
     bar: ProgressBar,
     failures: Failures | None = None,
-    hint: str = "",
     check: Callable[[Mapping[str, Array]], None] | None = None,
     names: Sequence[str] = (),
 ) -> None:
-    """Evaluate settings and write each down when it comes; failures are collected, or the first is raised if there is no
-    place for them. Then no other setting is begun, but those that workers are busy with are awaited and written down too.
+    """Evaluate settings and write each down when it comes.
 
     Args:
-        failures: where failures on these examples go, and no others. Their settings are written down too, with missing
-            outcomes, once the names of losses are known.
-        hint: what else could be done about a failure.
+        failures: where failures on these examples go, and no others; None: the first is raised. Their settings are written down
+            too, with missing outcomes, once the names of losses are known.
         check: raises an error for losses that contradict what was declared. No other setting is begun then, in any case.
         names: of the losses, if they are known before the first setting is evaluated.
     """
-    stopped: list[tuple[Config, Failure]] = []
-    results = workers.run(itertools.takewhile(lambda _: not stopped, configs))
+    cells = [(config, rows) for config in configs]
+    write_as_they_come(cells, workers.run, bar, failures, lambda: rows.loss_names or names, check)
+    known = rows.loss_names or names
+    for config, _ in (failures or {}).values():
+        if known and config not in rows:
+            rows.write(config, all_missing(known, rows.n_examples))
+
+
+def write_as_they_come(
+    cells: Sequence[tuple[Config, RowsOf]],
+    run: Callable[[Iterable[Config]], Iterator[tuple[int, Outcome]]],
+    bar: ProgressBar,
+    failures: Failures | None,
+    names: Callable[[], Sequence[str]],
+    check: Callable[[Mapping[str, Array]], None] | None = None,
+    sizes: Sequence[int] | None = None,
+) -> None:
+    """Evaluate settings, each for rows of its own; failures are collected, or the first is raised if there is no place for
+    them. Then no other setting is begun, but those that workers are busy with are awaited and written down too.
+
+    ``names``: of the losses, as far as they are known by then. ``sizes``: by how much each moves the bar.
+    """
+    if not cells:
+        return
+    stopped: list[tuple[int, Failure]] = []
+    results = run(config for config, _ in itertools.takewhile(lambda _: not stopped, cells))
     try:
         for index, outcome in results:
-            config = configs[index]
-            failure = _written(config, outcome, rows, check, names)
+            config, rows = cells[index]
+            failure = outcome if isinstance(outcome, Failure) else _written(config, outcome, rows, check, names())
             if failure is not None:
                 if failures is None or failure.fatal:
-                    stopped.append((config, failure))
+                    stopped.append((index, failure))
                 else:
                     failures[config_id(config)] = (config, failure)
-            bar.advance()
+            bar.advance(1 if sizes is None else sizes[index])
     except WorkersLostError as lost:
-        raise lost_workers(lost, configs, rows) from lost.__cause__
+        raise lost_workers(lost, [config for config, _ in cells], cells[lost.position or 0][1]) from lost.__cause__
     finally:
         results.close()  # type: ignore[attr-defined]
     if stopped:
-        config, failure = stopped[0]
-        raise with_evaluated(partial(failure.error, config), rows, "" if failure.fatal else hint)
-    _write_failed(rows, failures or {}, rows.loss_names or names)
+        index, failure = stopped[0]
+        config, rows = cells[index]
+        raise with_evaluated(partial(failure.error, config), rows, "" if failure.fatal else SKIP_HINT)
 
 
 def _written(
     config: Config,
-    outcome: Outcome,
+    outcome: Evaluated,
     rows: RowsOf,
     check: Callable[[Mapping[str, Array]], None] | None,
     names: Sequence[str],
 ) -> Failure | None:
     """Write down what was evaluated; what went wrong, if anything did."""
-    if isinstance(outcome, Failure):
-        return outcome
-    known = rows.loss_names or names
-    if known and outcome.losses.keys() != set(known):
-        reason = f"the losses function must return the same losses at every setting, {sorted(known)}"
+    if names and outcome.losses.keys() != set(names):
+        reason = f"the losses function must return the same losses at every setting, {sorted(names)}"
         return Failure(f"{reason}; got {sorted(outcome.losses)}")
     try:
         if check is not None:
@@ -183,13 +207,6 @@ def _written(
     except InvalidInputError as problem:
         return Failure(str(problem).rstrip("."), fatal=True)
     return outcome.failure
-
-
-def _write_failed(rows: RowsOf, failures: Failures, names: Sequence[str]) -> None:
-    """Settings at which the function failed on every example have no outcome anywhere."""
-    for config, _ in failures.values():
-        if names and config not in rows:
-            rows.write(config, all_missing(names, rows.n_examples))
 
 
 def as_configs(configs: Iterable[Mapping[str, Any]] | pd.DataFrame) -> list[Config]:
@@ -213,7 +230,3 @@ def as_configs(configs: Iterable[Mapping[str, Any]] | pd.DataFrame) -> list[Conf
 def check_on_error(on_error: str) -> None:
     if on_error not in ("raise", "skip"):
         raise InvalidInputError(f"on_error must be 'raise' or 'skip'; got {on_error!r}.")
-
-
-def _task(losses: Losses, examples: Any, groups: GroupsGiven, bounds: Bounds | None, settings: list[Config]) -> Task:
-    return Task.of(losses, examples, groups, bounds, settings=sorted(settings[0]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,7 +15,6 @@ from riskfront._data.columns import declared_bounds
 from riskfront._data.groups import all_groups
 from riskfront._data.stores.loss_store import LossStore
 from riskfront._data.stores.stored_rows import missing_of, range_of
-from riskfront._data.stores.task import Task
 from riskfront._data.table import LossTable
 from riskfront._problems.spaces.space import Config, config_id
 from riskfront._running.evaluation.example_parts import check as check_sequence
@@ -252,24 +250,6 @@ def _stacked(rows: Sequence[Array]) -> Array:
 
 
 RowsOf = LossStore | MemoryRows
-
-
-def open_rows(
-    store: str | os.PathLike[str] | None,
-    task: Callable[[], Task],
-    examples: Any,
-    groups: GroupsGiven,
-    bounds: Bounds | None,
-    storage_options: Mapping[str, Any] | None = None,
-    copies: int = 0,
-) -> RowsOf:
-    """Where evaluated settings go. The fingerprints of a task are only computed for a store. ``copies`` of the examples were
-    left out."""
-    check_examples(examples, groups)
-    check_bounds(bounds)
-    if store is None:
-        return MemoryRows(len(examples), groups, bounds, copies)
-    return LossStore(store, task(), storage_options=storage_options)
 
 
 def check_examples(examples: Any, groups: GroupsGiven) -> None:

@@ -56,8 +56,6 @@ class Workers:
     """Whatever joblib runs on: this process, local processes, or the cluster of ``joblib.parallel_config``.
 
     Args:
-        losses: the user's function.
-        examples: anything with a length.
         n_jobs: as in joblib; None is 1, or what ``joblib.parallel_config`` says.
         gaps: where the function fails, find the examples on which it does; their outcomes are missing.
     """

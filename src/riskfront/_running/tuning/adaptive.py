@@ -21,7 +21,7 @@ from riskfront._problems.spaces.space import Config, Space, config_id
 from riskfront._running.evaluation.failing_examples import Failures
 from riskfront._running.evaluation.outcome import Bounds, MemoryRows, RowsOf
 from riskfront._running.evaluation.workers import Workers
-from riskfront._running.tuning.chunked_outcomes import ChunkedOutcomes, Price
+from riskfront._running.tuning.chunked_outcomes import Cell, ChunkedOutcomes, Price
 from riskfront._running.tuning.opt_and_test_rows import Part, Parts
 from riskfront._running.tuning.search_loop import told_names, told_risks
 from riskfront._support.arrays import FloatArray
@@ -31,6 +31,7 @@ from riskfront.methods import Method
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.search import GridSearch, RandomSearch, Search
 
+Evaluate = Callable[[Sequence[Cell]], None]  # settings on chunks of planning examples
 _LARGEST = 4096  # settings of a space in which a reference is looked for
 _REPEATS = 100  # rounds in a row without a new setting, after which a search is taken to have no more
 
@@ -65,22 +66,11 @@ class AdaptiveRun:
             self.configs.append(config)
         return self._rows[name]
 
-    # ---------------------------------------------------------------- planning examples
-
-    def search(
-        self,
-        searcher: Search,
-        space: Space,
-        budget: int,
-        batch: int,
-        workers: Workers,
-        bar: ProgressBar,
-        failures: Failures | None,
-    ) -> None:
+    def search(self, searcher: Search, space: Space, budget: int, batch: int, evaluate: Evaluate) -> None:
         """Ask for settings, race them, tell the search how they stand, until the budget is spent."""
         self._add_references(space)
         if space.size is not None and space.size <= budget:
-            self._race([self.row(space.at(at)) for at in range(space.size)], workers, bar, failures)
+            self._race([self.row(space.at(at)) for at in range(space.size)], evaluate)
             return
         at_once = isinstance(searcher, GridSearch | RandomSearch)
         size = budget if at_once else max(batch, 1)
@@ -93,7 +83,7 @@ class AdaptiveRun:
                 break
             new = [row for row in dict.fromkeys(asked) if row not in told]
             idle = 0 if new else idle + 1
-            self._race(new, workers, bar, failures, stop=stop)
+            self._race(new, evaluate, stop=stop)
             for row in new:
                 self._tell(searcher, row)
             told |= set(new)
@@ -101,7 +91,7 @@ class AdaptiveRun:
             raise InvalidInputError("a search must propose at least one setting; it proposed none.")
         if stop is not None and stop < len(self.opt.edges) - 1:
             left, self.finalists = self.finalists, []
-            self._race(left, workers, bar, failures, start=stop)
+            self._race(left, evaluate, start=stop)
 
     def _add_references(self, space: Space) -> None:
         """The settings that drops are measured from come first, whatever a search proposes."""
@@ -117,42 +107,25 @@ class AdaptiveRun:
         for row in references(every, self.problem):
             self.row(every[row])
 
-    def _race(
-        self,
-        rows: Sequence[int],
-        workers: Workers,
-        bar: ProgressBar,
-        failures: Failures | None,
-        start: int = 0,
-        stop: int | None = None,
-    ) -> None:
+    def _race(self, rows: Sequence[int], evaluate: Evaluate, start: int = 0, stop: int | None = None) -> None:
         if not rows:
             return
-        needed = self._needed()
-        if needed:
-            self.opt.evaluate([(row, 0) for row in needed], workers, bar, failures)
+        if needed := references(self.configs, self.problem):  # which must be among the settings
+            evaluate([(row, 0) for row in needed])
         prices = None
         if self.price is not None:
-            self.opt.evaluate([(row, 0) for row in rows], workers, bar, failures)
-            prices = self._prices()
+            evaluate([(row, 0) for row in rows])
+            prices = self._prices(self.price)
         race = raced(self.opt, self.configs, self.problem, self.n_test, rows, self.finalists, prices, start, stop)
         while not race.is_over:
-            self.opt.evaluate(race.wanted(), workers, bar, failures)
+            evaluate(race.wanted())
             race.advance()
         self.finalists += [row for row in race.alive if row not in self.finalists]
 
-    def _needed(self) -> list[int]:
-        """References of drops, which must be among the settings."""
-        return references(self.configs, self.problem) if self.configs else []
-
-    def _prices(self) -> FloatArray:
+    def _prices(self, price: str | Price) -> FloatArray:
         """(settings,): the mean price of an evaluation; 0 where it is not known yet."""
-        price = self.price
-        if price is None:
-            return np.zeros(len(self.configs))
-        return np.array(
-            [self.opt.price_of(price, at) if self.opt.known(at, 0) else 0.0 for at in range(len(self.configs))]
-        )
+        rows = range(len(self.configs))
+        return np.array([self.opt.price_of(price, row) if self.opt.known(row, 0) else 0.0 for row in rows])
 
     def _tell(self, searcher: Search, row: int) -> None:
         rows = list(dict.fromkeys([row, *references(self.configs, self.problem)]))
@@ -181,25 +154,22 @@ class AdaptiveRun:
         needed = {config_id(self.configs[row]) for row in references(self.configs, self.problem)}
         return [config for config in self.test.stored_configs if config_id(config) not in needed]
 
-    # ---------------------------------------------------------------- testing examples
-
     def testing(self) -> Testing:
         """The path that the planning examples planned, and its test, before any testing example is looked at."""
         self.test.like(self.opt)
         return Testing(self.configs, self.problem, self.method, self.opt, self.test, self.finalists)
 
-    def run_test(self, testing: Testing, workers: Workers, bar: ProgressBar, failures: Failures | None) -> None:
-        """Evaluate along the path until the sequence has ended."""
+    def certify(self, testing: Testing, workers: Workers, bar: ProgressBar, failures: Failures | None) -> Certificate:
+        """Evaluate along the path until the sequence has ended; what is certified then."""
         testing.path.advance()
         while cells := testing.path.wanted(workers.count):
             self.test.evaluate(cells, workers, bar, failures)
             before = len(testing.path.certified)
             testing.path.advance()
             if (now := len(testing.path.certified)) != before:
-                bar.say(f"testing, {now} setting{'s' if now > 1 else ''} certified", total=self._most(testing))
-
-    def _most(self, testing: Testing) -> int:
-        return len(testing.path.path) * self.n_test
+                most = len(testing.path.path) * self.n_test
+                bar.say(f"testing, {now} setting{'s' if now > 1 else ''} certified", total=most)
+        return self.certificate(testing)
 
     def certificate(self, testing: Testing, notes: Sequence[str] = ()) -> Certificate:
         levels = {row: level for row in range(len(self.configs)) if (level := self.opt.level(row))}
@@ -214,8 +184,8 @@ class AdaptiveRun:
         full = len(self.configs) * (int(self.opt.edges[-1]) + self.n_test)
         found: dict[str, Any] = {"planning": planning, "testing": testing, "made": planning + testing, "full": full}
         if self.price is not None:
-            spent = (self.opt.spent(self.price) or 0.0) + (self.test.spent(self.price) or 0.0)
-            each = self._prices().sum() * (int(self.opt.edges[-1]) + self.n_test)
+            spent = self.opt.spent(self.price) + self.test.spent(self.price)
+            each = self._prices(self.price).sum() * (int(self.opt.edges[-1]) + self.n_test)
             found |= {"spent": spent, "full table": float(each)}
         return found
 

@@ -32,10 +32,9 @@ class PlannedRows:
     Args:
         plan: which settings, in which order. No other setting is ever evaluated.
         configs: the settings of the planning table, by row.
-        rows: where evaluated settings are kept.
         workers: they evaluate on the testing examples; as many settings at a time as there are workers.
         problem: its limited losses must keep their declared bounds on the testing examples.
-        failures: where failures of the user's function go, whose outcomes are missing; None: the first is raised.
+        failures: as for ``fill``.
     """
 
     def __init__(
@@ -50,9 +49,8 @@ class PlannedRows:
     ) -> None:
         self._opt, self._configs, self._rows, self._workers, self._bar = plan.opt, configs, rows, workers, bar
         self._failures = failures
-        self._last: tuple[tuple[str, tuple[int, ...]], Array] | None = (
-            None  # what was read last, for both columns of a loss
-        )
+        # what was read last, for both columns of a loss
+        self._last: tuple[tuple[str, tuple[int, ...]], Array] | None = None
         self._limited = {loss for limit in problem.limits for loss in limit.bounded}
         self._complete = complete_losses(problem)
         self._order = [int(row) for row in plan.rows]
@@ -140,16 +138,8 @@ class PlannedColumn:
     """One loss of the settings of a plan, or where it is missing; ``read`` gives (rows, testing examples) of it."""
 
     def __init__(self, read: Callable[[IntArray], Array], shape: tuple[int, int], binary: bool) -> None:
-        self._read, self._shape = read, shape
-        self._dtype: np.dtype[Any] = np.dtype(np.bool_ if binary else np.float64)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self._shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self._dtype
+        self._read, self.shape = read, shape
+        self.dtype: np.dtype[Any] = np.dtype(np.bool_ if binary else np.float64)
 
     @property
     def range(self) -> tuple[float, float]:

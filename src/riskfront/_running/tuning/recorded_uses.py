@@ -55,7 +55,6 @@ def record_use(
     """Record a use of testing examples; the uses before it, or an error if there are any and ``again`` is not set.
 
     Args:
-        storage: where uses are recorded.
         examples: digests of what the examples contain; other examples have a record of their own. In another order they are
             split in another way, so the question is another one.
         new: the question that is asked now.
@@ -220,18 +219,12 @@ class UsedExamples:
     def _in_any_order(self) -> str | None:
         return digest_in_any_order(self._examples)
 
-    @cached_property
-    def key(self) -> str:
-        """By which this process knows them. Positions say nothing about the data: those of two functions are different
-        examples, as far as the content of the functions can be read."""
-        if not are_positions(self._examples):
-            return self._exact
-        return joined("positions", [self._exact, self.code])
-
     @property
     def digests(self) -> DataDigests:
-        """By which this process knows them, in another order, precision or container too."""
-        return DataDigests(self.key, () if self._in_any_order is None else (self._in_any_order,))
+        """By which this process knows them, in another order, precision or container too. Positions say nothing about the
+        data: those of two functions are different examples, as far as the content of the functions can be read."""
+        key = joined("positions", [self._exact, self.code]) if are_positions(self._examples) else self._exact
+        return DataDigests(key, () if self._in_any_order is None else (self._in_any_order,))
 
 
 #: what can be read of a function after a run -> what could be read of it before the first
@@ -239,15 +232,10 @@ _LEFT_AS: dict[str, str] = {}
 
 
 def _code_of(function: Any) -> str:
-    """What can be read of a function."""
+    """What can be read of a function; its name and byte code where its content cannot be."""
     try:
         return fingerprint_code(function)
     except InvalidInputError:
-        return _name(function)
-
-
-def _name(function: Any) -> str:
-    """What is left to tell a function by when its content cannot be read."""
-    named = function if hasattr(function, "__qualname__") else type(function)
-    code = getattr(function, "__code__", None)
-    return joined("function", [named.__module__ or "", named.__qualname__], b"" if code is None else code.co_code)
+        named = function if hasattr(function, "__qualname__") else type(function)
+        code = getattr(function, "__code__", None)
+        return joined("function", [named.__module__ or "", named.__qualname__], b"" if code is None else code.co_code)

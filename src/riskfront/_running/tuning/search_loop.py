@@ -14,7 +14,7 @@ from riskfront._problems.limits import Limit
 from riskfront._problems.problem import Problem
 from riskfront._problems.spaces.space import Config, Space, config_id
 from riskfront._running.evaluation.evaluate import fill
-from riskfront._running.evaluation.failing_examples import SKIP_HINT, Failures, all_failed
+from riskfront._running.evaluation.failing_examples import Failures, all_failed
 from riskfront._running.evaluation.outcome import Bounds, RowsOf
 from riskfront._running.evaluation.workers import Evaluator
 from riskfront._running.tuning.opt_and_test_rows import Part, Parts
@@ -106,21 +106,21 @@ def search_settings(
         if missing:
             teller.tell([config for config in rows.configs if config_id(config) not in batch])
             begun = time.monotonic()
-            fill(rows, workers, missing[: max(0, budget - teller.count)], bar, failures, SKIP_HINT)
+            fill(rows, workers, missing[: max(0, budget - teller.count)], bar, failures)
             seconds, evaluated = seconds + time.monotonic() - begun, evaluated + len(missing)
         teller.tell([config for name, config in batch.items() if config in rows or name in failed])
         repeats = repeats + 1 if budget - teller.count == left else 0
         if all_if_cheap and space.size is not None and teller.count >= _TRIED:
-            resolve_defaults = record.known("all_settings")
-            if resolve_defaults is None and evaluated >= _TRIED:
-                resolve_defaults = record.settle("all_settings", int(seconds / evaluated * space.size <= _SECONDS))
-            all_if_cheap = resolve_defaults is None
-            if resolve_defaults:
+            all_of_them = record.known("all_settings")
+            if all_of_them is None and evaluated >= _TRIED:
+                all_of_them = record.settle("all_settings", int(seconds / evaluated * space.size <= _SECONDS))
+            all_if_cheap = all_of_them is None
+            if all_of_them:
                 budget = space.size
                 every = [space.at(position) for position in range(space.size)]
                 rest = [config for config in every if config not in rows and config_id(config) not in failed]
                 bar.say(f"all {space.size:,} settings are quickly evaluated: no search", total=budget)
-                fill(rows, workers, rest, bar, failures, SKIP_HINT)
+                fill(rows, workers, rest, bar, failures)
                 teller.has_told([config for config in every if config in rows])
     teller.end()
     if failed and not len(rows):
@@ -246,9 +246,6 @@ class Teller:
 
     The search is told the worst value found so far where a setting has no value of an objective, as one that failed on every
     example. Where none was found yet the setting waits, so that a run that is gone on with tells the search the same.
-
-    Args:
-        rows: evaluated settings, on planning examples.
     """
 
     def __init__(self, search: Search, problem: Problem, rows: RowsOf, bounds: Bounds | None) -> None:

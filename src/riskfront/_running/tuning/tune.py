@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +24,7 @@ from riskfront._data.stores.open_storage import open_storage
 from riskfront._data.stores.storage import Storage
 from riskfront._data.stores.task import Task
 from riskfront._data.table import LossTable
-from riskfront._problems.problem import Problem
+from riskfront._problems.problem import Problem, check_problem
 from riskfront._problems.spaces.space import Config, Space, config_id
 from riskfront._running.evaluation.evaluate import check_on_error
 from riskfront._running.evaluation.example_parts import examples_that_count
@@ -158,113 +158,75 @@ def tune(
         named = [seed, planner.opt_fraction, split_by, *(["adaptive"] if adaptive else [])]
         return Task.of(losses, examples, groups, bounds, space=space.to_dict(), split=named)
 
-    parts = split(
-        examples,
-        groups,
-        bounds,
-        planner.opt_fraction,
-        seed,
-        salt,
-        store,
-        task,
-        kept,
-        storage_options,
-        in_chunks=adaptive,
-    )
+    share = planner.opt_fraction
+    parts = split(examples, groups, bounds, share, seed, salt, store, task, kept, storage_options, in_chunks=adaptive)
     if adaptive and store is not None and kept.notes:
         write_notes(f"{os.fspath(store).rstrip('/')}/test/0", kept.notes, storage_options)
     n_opt = len(parts.opt.examples)
-    searcher = start_search(
-        search,
-        space,
-        problem,
-        parts,
-        bounds or {},
-        seed,
-        budget,
-        search_options or {},
-        lambda: task().identity,
-        n_told=int(race_edges(n_opt)[search_level(n_opt)]) if adaptive else None,
-    )
+    n_told = int(race_edges(n_opt)[search_level(n_opt)]) if adaptive else None
+    options, identity = search_options or {}, lambda: task().identity
+    searcher = start_search(search, space, problem, parts, bounds or {}, seed, budget, options, identity, n_told)
     failures: Failures | None
     failures_of_test: Failures | None
     failures, failures_of_test = ({}, {}) if on_error == "skip" else (None, None)
+    workers_on = partial(Workers, losses, n_jobs=n_jobs, gaps=on_error == "skip")
     record = None if looks is None and store is None else open_storage(looks or store or "", storage_options)
     used = UsedExamples(examples, losses)
     asked = [] if store is None else sorted(task().identity.items())
     call = _call(search, search_options, budget, problem, planner, [seed, space.to_dict(), asked])
     known = None if record is None else searched_before(record, used.identity, call)
+    decided_by = [seed, planner.opt_fraction, used.code, split_by]
+    tested: Callable[[], Sequence[Config]]
+    certify: Callable[[Workers, ProgressBar], Certificate]
     if adaptive:
         run = adaptive_run(parts, problem, planner, bounds, price, store, task, storage_options)
         with (
-            Workers(losses, parts.opt.examples, n_jobs, gaps=on_error == "skip") as workers,
+            workers_on(parts.opt.examples) as workers,
             ProgressBar("racing", None, run.opt.evaluated(), progress) as bar,
         ):
             if not run.goes_on_with(known):
-                run.search(searcher, space, budget, batch_size or workers.count, workers, bar, failures)
+                evaluate = partial(run.opt.evaluate, workers=workers, bar=bar, failures=failures)
+                run.search(searcher, space, budget, batch_size or workers.count, evaluate)
         testing = run.testing()
-        use = use_of(testing.plan, problem, [seed, planner.opt_fraction, used.code, split_by, "adaptive"])
-        earlier = _uses_before(use, testing.plan, run.finalist_configs, record, used, call, again, run.unplanned)
+        plan, opt, configs, tested = testing.plan, testing.opt, run.finalist_configs, run.unplanned
+        n_searched, to_test, done = len(run.configs), None, run.test.evaluated()
+        decided_by.append("adaptive")
+        certify = partial(run.certify, testing, failures=failures_of_test)
+    else:
+        rows = parts.opt.rows
         with (
-            Workers(losses, parts.test.examples, n_jobs, gaps=on_error == "skip") as workers,
-            ProgressBar("testing", None, run.test.evaluated(), progress) as bar,
+            workers_on(parts.opt.examples) as workers,
+            ProgressBar("searching", budget, min(len(rows), budget), progress) as bar,
+            rows.writing_together(),
         ):
-            try:
-                run.run_test(testing, workers, bar, failures_of_test)
-            except EvaluationError as error:
-                raise _of_test(error, testing.opt if store is None else None) from error.__cause__
-            finally:
-                used.called()
-        if failures or failures_of_test:
-            warn_of({**(failures_of_test or {}), **(failures or {})}, len(run.configs))
-        return replace(run.certificate(testing, kept.notes), split_by=split_by).after(earlier)
+            if known is None or not all(config in rows for config in known):
+                known = search_settings(
+                    searcher, space, problem, rows, workers, bar, budget, bounds, failures, all_if_cheap, batch_size
+                )
+        configs, opt, tested = known, rows.table(known, bounds=bounds), lambda: parts.test.rows.configs
+        plan = planner.plan(opt, problem)
+        n_searched, to_test, done = len(configs), len(plan), 0
+        certify = partial(certify_along, plan, configs, parts.test, problem, failures=failures_of_test)
+    use = use_of(plan, problem, decided_by)
+    earlier = _uses_before(use, plan, configs, record, used, call, again, tested)
     with (
-        Workers(losses, parts.opt.examples, n_jobs, gaps=on_error == "skip") as workers,
-        ProgressBar("searching", budget, min(len(parts.opt.rows), budget), progress) as bar,
-        parts.opt.rows.writing_together(),
-    ):
-        if known is None or not all(config in parts.opt.rows for config in known):
-            known = search_settings(
-                searcher,
-                space,
-                problem,
-                parts.opt.rows,
-                workers,
-                bar,
-                budget,
-                bounds,
-                failures,
-                all_if_cheap,
-                batch_size,
-            )
-    configs = known
-    opt = parts.opt.rows.table(configs, bounds=bounds)
-    plan = planner.plan(opt, problem)
-    use = use_of(plan, problem, [seed, planner.opt_fraction, used.code, split_by])
-    earlier = _uses_before(use, plan, configs, record, used, call, again, lambda: parts.test.rows.configs)
-    with (
-        Workers(losses, parts.test.examples, n_jobs, gaps=on_error == "skip") as workers,
-        ProgressBar("testing", len(plan), 0, progress) as bar,
+        workers_on(parts.test.examples) as workers,
+        ProgressBar("testing", to_test, done, progress) as bar,
         parts.test.rows.writing_together(),
     ):
         try:
-            certificate = certify_along(plan, configs, parts.test, problem, workers, bar, failures_of_test)
+            certificate = certify(workers, bar)
         except EvaluationError as error:
             raise _of_test(error, opt if store is None else None) from error.__cause__
         finally:
             used.called()
     if failures or failures_of_test:
-        warn_of({**(failures_of_test or {}), **(failures or {})}, len(configs))
+        warn_of({**(failures_of_test or {}), **(failures or {})}, n_searched)
     return replace(certificate, notes=(*certificate.notes, *kept.notes), split_by=split_by).after(earlier)
 
 
 def _call(
-    search: str | Search,
-    options: Mapping[str, Any] | None,
-    budget: int,
-    problem: Problem,
-    planner: Method,
-    more: Any,
+    search: str | Search, options: Mapping[str, Any] | None, budget: int, problem: Problem, planner: Method, more: Any
 ) -> str:
     """A digest of the arguments, by which the same call finds its earlier result. A search object equals only itself."""
     named = search if isinstance(search, str) else f"{type(search).__qualname__} {id(search)} {os.getpid()}"
@@ -328,10 +290,7 @@ def certify_along(
     bar: ProgressBar,
     failures: Failures | None = None,
 ) -> Certificate:
-    """Test along the plan; settings that the rows of the test part lack are evaluated when their turn comes.
-
-    Failures of the user's function on testing examples are collected, or the first is raised if there is no place for them.
-    """
+    """Test along the plan; settings that the rows of the test part lack are evaluated when their turn comes."""
     planned = PlannedRows(plan, configs, test.rows, workers, problem, bar, failures)
     table = planned.table(test.rows.n_examples, test.groups)
     return certified(plan, table, problem, lambda tested: _data_sha256(tested, plan, configs, test.rows))
@@ -360,19 +319,11 @@ def _data_sha256(n_tested: int, plan: Plan, configs: Sequence[Config], rows: Row
     return fingerprint({"opt": plan.opt.sha256, "test": rows.table(tested).sha256 if tested else None}, {})
 
 
-def _check(
-    examples: Any,
-    groups: GroupsGiven,
-    space: Space,
-    problem: Problem,
-    planner: Method,
-    bounds: Bounds,
-) -> None:
+def _check(examples: Any, groups: GroupsGiven, space: Space, problem: Problem, planner: Method, bounds: Bounds) -> None:
     check_examples(examples, groups)
     if not isinstance(space, Space):
         raise InvalidInputError(f"space must be a Space; got {type(space).__name__}.")
-    if not isinstance(problem, Problem):
-        raise InvalidInputError(f"problem must be a Problem; got {type(problem).__name__}.")
+    check_problem(problem)
     if planner.opt_fraction == 0:
         raise InvalidInputError(
             f"tune needs a method that plans on planning examples, such as pareto-testing; {planner.name} uses none. "
@@ -397,6 +348,8 @@ def _check_bounds(problem: Problem, bounds: Bounds) -> None:
         if limit.gap_per is not None or limit.term.is_ratio or limit.threshold is not None:
             tested_range(limit, lambda name: declared.get(name, (0.0, 1.0)))
             continue
+        if limit.drop_from is not None:  # a difference of values in [low, high]
+            low, high = low - high, high - low
         if limit.quantile is not None or low < limit.value < high:
             continue
         if limit.loss not in declared:
