@@ -128,7 +128,7 @@ def _file_digest(path: Path) -> str:
     from blake3 import blake3
 
     if path.stat().st_size == 0:
-        return str(blake3(b"").hexdigest())
+        return digest_of_bytes(b"")
     return str(blake3(max_threads=blake3.AUTO).update_mmap(path).hexdigest())
 
 

@@ -36,7 +36,8 @@ def is_known_by_name(value: Any) -> bool:
     """Whether an installed or compiled function is what its name says: none that wraps another, or was made by a function."""
     place, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     module = sys.modules.get(place) if isinstance(place, str) else None
-    if module is None or not isinstance(name, str) or (_is_users_module(module) and not _is_compiled(module)):
+    compiled = str(getattr(module, "__file__", "")).endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES))
+    if module is None or not isinstance(name, str) or (_is_users_module(module) and not compiled):
         return False
     found: Any = module
     for part in name.split("."):
@@ -91,7 +92,10 @@ def imported_by(code: CodeType, package: str) -> set[str]:
 def spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
     """Where a module of the user's is, found without importing it; None if it is none of theirs, or not there."""
     top, *inner = name.split(".")
-    spec = _loaded_spec(top) or _found_spec(top)
+    try:
+        spec = _loaded_spec(top) or importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
     for part in inner:
         if spec is None or spec.submodule_search_locations is None:
             return None
@@ -126,10 +130,6 @@ def _is_users_file(file: str) -> bool:
     return not standard and _INSTALLED.isdisjoint(path.parts)
 
 
-def _is_compiled(module: ModuleType) -> bool:
-    return str(getattr(module, "__file__", "")).endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES))
-
-
 def _nested(code: CodeType) -> Iterator[CodeType]:
     yield code
     for constant in code.co_consts:
@@ -148,13 +148,6 @@ def _imported(name: str, level: int, names: tuple[str, ...], package: str) -> se
 
 def _loaded_spec(name: str) -> importlib.machinery.ModuleSpec | None:
     return getattr(sys.modules.get(name), "__spec__", None)
-
-
-def _found_spec(name: str) -> importlib.machinery.ModuleSpec | None:
-    try:
-        return importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
 
 
 @functools.cache
