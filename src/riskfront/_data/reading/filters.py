@@ -36,7 +36,7 @@ _SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
 }
 _FAILED = (
-    "failed"  # that a call gave no answer: some fail with every setting, so that it looks like a column of the examples
+    "failed"  # a call gave no answer: some fail with every setting, so that it looks like a column of the examples
 )
 
 
@@ -101,15 +101,24 @@ def parse_filters(where: str | Sequence[str]) -> list[Filter]:
 
 def filtered(frame: pd.DataFrame, filters: Sequence[Filter], outcomes: Collection[str]) -> pd.DataFrame:
     """The rows where all conditions hold. A condition on an outcome is refused: it would choose by what is tested."""
-    mask = np.ones(len(frame), dtype=bool)
     for condition in filters:
         condition.must_not_be_among(outcomes)
-        found = condition.by_value(frame)
-        condition.must_have_met([bool(one.any()) for one in found])
-        mask &= np.logical_or.reduce(found)
+    mask, met = _where_all_hold(frame, filters)
+    for condition, found in zip(filters, met, strict=True):
+        condition.must_have_met(found.tolist())
     if filters and not mask.any():
         raise InvalidInputError(f"a filter must leave some rows; {' and '.join(map(str, filters))} leaves none.")
     return frame[mask] if filters else frame
+
+
+def _where_all_hold(frame: pd.DataFrame, filters: Sequence[Filter]) -> tuple[BoolArray, list[BoolArray]]:
+    """(rows,): where all conditions hold; and for each condition which of its values some row has."""
+    mask, met = np.ones(len(frame), dtype=bool), []
+    for condition in filters:
+        found = condition.by_value(frame)
+        met.append(np.array([bool(one.any()) for one in found]))
+        mask &= np.logical_or.reduce(found)
+    return mask, met
 
 
 def must_be_known_beforehand(
@@ -134,12 +143,8 @@ def kept_rows(batch: pa.RecordBatch, filters: Sequence[Filter]) -> tuple[pa.Reco
     """The rows where all conditions hold; and for each condition which of its values some row has."""
     if not filters:
         return batch, []
-    frame = batch.select([*dict.fromkeys(condition.column for condition in filters)]).to_pandas()
-    mask, met = np.ones(len(frame), dtype=bool), []
-    for condition in filters:
-        found = condition.by_value(frame)
-        met.append(np.array([bool(one.any()) for one in found]))
-        mask &= np.logical_or.reduce(found)
+    columns = dict.fromkeys(condition.column for condition in filters)
+    mask, met = _where_all_hold(batch.select(list(columns)).to_pandas(), filters)
     return batch.filter(pa.array(mask)), met
 
 

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from riskfront._data.configs import as_settings
 from riskfront._data.intake import Intake
-from riskfront._data.reading.batches import ParquetFiles
+from riskfront._data.reading.batches import ParquetFiles, bytes_of
 from riskfront._data.reading.codes import GroupOfExamples, JointCodes
 from riskfront._data.reading.column_roles import Layout
 from riskfront._data.reading.filters import Filter, kept_rows
@@ -134,9 +134,9 @@ def _said_of(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if isinstance(error, StoreError) or (folder / "done.json").exists():  # another process was faster
-            if isinstance(error, StoreError):
-                raise
+        if isinstance(error, StoreError):
+            raise
+        if (folder / "done.json").exists():  # another process was faster
             return
         raise StoreError(
             f"a table larger than memory needs room in '{folder.parent}' (XDG_CACHE_HOME names another place): "
@@ -150,12 +150,8 @@ def _identity(
     """Which files, as they are now, and what is read of them."""
     columns = [layout.config_columns, list(keys), layout.group_columns, layout.loss_columns, sorted(binary)]
     columns += [[condition.column, condition.sign, *condition.values] for condition in filters]
-    content = [_states(source), list(source.rows), str(source.schema)]
+    content = [source.states(), list(source.rows), str(source.schema)]
     return _digest([source.name, *source.files]), _digest(content), _digest([_FORMAT, columns])
-
-
-def _states(source: ParquetFiles) -> list[Any]:
-    return [source.state(path) for path in source.files]
 
 
 def _digest(value: Any) -> str:
@@ -170,7 +166,7 @@ def _forget_older(tables: Path, files: str, content: str) -> None:
 
 
 def _convert(work: Conversion) -> None:
-    before, pieces = _states(work.source), pieces_of(work.source)
+    before, pieces = work.source.states(), pieces_of(work.source)
     read = sum(piece.rows for piece in pieces)
     _check_room(work, read)
     with ProgressBar("reading a table larger than memory", read) as bar:
@@ -184,7 +180,7 @@ def _convert(work: Conversion) -> None:
         for count in _each(write_settings, work, [(merged, block, store) for block in _blocks(work, merged)]):
             seen += count
             bar.advance(count)
-    if _states(work.source) != before:
+    if work.source.states() != before:
         shutil.rmtree(work.folder, ignore_errors=True)
         raise StoreError(
             f"files must stay as they are while they are read; some of '{work.source.name}' were written meanwhile. "
@@ -200,7 +196,8 @@ def _convert(work: Conversion) -> None:
 
 def _check_room(work: Conversion, rows: int) -> None:
     """Sorted pieces and the store are on the disk at the same time; what an earlier run left is part of it."""
-    cell = sum(max(1, _width(work, name)) for name in work.layout.loss_columns)
+    names = work.layout.loss_columns
+    cell = sum(1 if name in work.binary else bytes_of(work.kind(name)) for name in names)
     needed = rows * (2 * cell + 4)
     have = sum(path.stat().st_blocks * 512 for path in work.folder.rglob("*") if path.is_file())
     free = shutil.disk_usage(work.folder).free
@@ -209,11 +206,6 @@ def _check_room(work: Conversion, rows: int) -> None:
             f"a table of {rows:,} rows needs about {needed / 1e9:.1f} GB of disk while it is sorted; '{work.folder.parent}' "
             f"has {free / 1e9:.1f} GB. Free some, or name another place with the environment variable XDG_CACHE_HOME."
         )
-
-
-def _width(work: Conversion, name: str) -> int:
-    kind = work.kind(name)
-    return int(kind.bit_width) // 8 if pa.types.is_floating(kind) and name not in work.binary else 1
 
 
 def pieces_of(source: ParquetFiles) -> list[Piece]:
@@ -291,10 +283,10 @@ def merge(work: Conversion, count: int) -> Merged:
             of[0].append(np.empty(0, dtype=np.int32))
             of[1].append(np.empty(0, dtype=np.int32))
             continue
-        of[0].append(settings.encode(piece.settings()).astype(np.int32))
-        numbers = examples.encode(piece.examples())
+        of[0].append(settings.encode(piece.columns("settings")).astype(np.int32))
+        numbers = examples.encode(piece.columns("examples"))
         of[1].append(numbers.astype(np.int32))
-        for (name, group), column in zip(groups.items(), piece.groups(), strict=True):
+        for (name, group), column in zip(groups.items(), piece.columns("groups"), strict=True):
             group.declare(piece.declared(name))
             if not group.add(numbers, None, column, examples.count):
                 raise InvalidInputError(

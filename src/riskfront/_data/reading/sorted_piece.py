@@ -60,7 +60,7 @@ def sort_rows(
                     f"'{layout.example_column}'."
                 )
         for name, loss in losses.items():
-            loss.put(here, None, column[name], at)
+            loss.put(here, column[name], at)
         at += len(batch)
     order, starts = _by_setting(of_setting[:at], settings.count)
     del of_setting
@@ -102,19 +102,9 @@ class SortedPiece:
     def n_rows(self) -> int:
         return int(self._about["rows"])
 
-    def settings(self) -> list[pa.Array]:
-        """The value of each column in each setting."""
-        return self._columns("settings")
-
-    def examples(self) -> list[pa.Array]:
-        """The value of each key of each example."""
-        return self._columns("examples")
-
-    def groups(self) -> list[pa.Array]:
-        """(examples,) each: the value of every group."""
-        return self._columns("groups")
-
-    def _columns(self, of: str) -> list[pa.Array]:
+    def columns(self, of: str) -> list[pa.Array]:
+        """The value of each column in each of the "settings", of each key in each of the "examples", or of each of their
+        "groups"."""
         return [column.combine_chunks() for column in pq.read_table(self._folder / f"{of}.parquet").columns]
 
     def declared(self, name: str) -> list[Any]:
@@ -143,9 +133,8 @@ class SortedPiece:
         """Some rows of a column: "example", "value <loss>" or "missing <loss>"."""
         what, _, loss = column.partition(" ")
         kind = {"example": np.dtype(np.int32), "missing": np.dtype(bool)}.get(what) or self.dtype(loss)
-        return np.fromfile(
-            self._folder / _file_name(column), dtype=kind, count=stop - start, offset=start * kind.itemsize
-        )
+        path = self._folder / _file_name(column)
+        return np.fromfile(path, dtype=kind, count=stop - start, offset=start * kind.itemsize)
 
 
 def _coded(codes: JointCodes, column: Mapping[str, pa.Array], names: Sequence[str]) -> IntArray:
