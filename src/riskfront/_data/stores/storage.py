@@ -109,8 +109,11 @@ class _Count:
 
 
 class LocalStorage:
+    readers = min(4, os.cpu_count() or 1)
+    in_place = exclusive = True
+
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root, self.url = root, str(root)
         self._count: _Count | None = None
         if root.exists() and not root.is_dir():
             raise StoreError(f"a store must be a folder; '{root}' is a file. Give another name.")
@@ -119,10 +122,6 @@ class LocalStorage:
         """In another process, whose working folder may differ, the same folder."""
         return LocalStorage, (self.root.absolute(),)
 
-    @property
-    def url(self) -> str:
-        return str(self.root)
-
     def read(self, name: str) -> bytes | None:
         try:
             return (self.root / name).read_bytes()
@@ -130,14 +129,6 @@ class LocalStorage:
             return None
         except OSError as error:
             raise StoreError(f"cannot read '{self.root / name}': {error.strerror}.") from error
-
-    @property
-    def readers(self) -> int:
-        return min(4, os.cpu_count() or 1)
-
-    @property
-    def in_place(self) -> bool:
-        return True
 
     def read_into(self, name: str, offset: int, buffer: memoryview) -> None:
         filled = 0
@@ -149,10 +140,6 @@ class LocalStorage:
         except OSError as error:
             raise StoreError(f"cannot read '{self.root / name}': {error.strerror}.") from error
         check_size(f"{self.root / name}", offset + filled, offset + buffer.nbytes)
-
-    @property
-    def exclusive(self) -> bool:
-        return True
 
     def write(self, name: str, data: bytes | memoryview) -> None:
         self._place(name, data, os.replace)
