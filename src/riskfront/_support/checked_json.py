@@ -153,11 +153,7 @@ def seal(path: str | os.PathLike[str]) -> None:
 
 
 def check_seal(path: str | os.PathLike[str], *, required: bool = False) -> None:
-    """An error if a file is not what was sealed; files of other programs have no seal.
-
-    Args:
-        required: this file must have one.
-    """
+    """An error if a file is not what was sealed; files of other programs have no seal, unless it is ``required``."""
     try:
         about = os.stat(path)
     except OSError:

@@ -30,11 +30,8 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str], *, durable: bool = False) -> Iterator[Path]:
-    """A temporary path next to ``path`` to write to; it takes the place of ``path`` when the block ends without an error.
-
-    Args:
-        durable: wait until it is on the disk, so that it survives a loss of power.
-    """
+    """A temporary path next to ``path`` to write to; it takes the place of ``path`` when the block ends without an error, and
+    if it shall be ``durable`` it is on the disk then, so that it survives a loss of power."""
     target = Path(os.path.realpath(path))  # a link stays a link; the file that it names is written
     check_writable(target)
     try:

@@ -190,15 +190,15 @@ class Description:
     def _users_function(self, function: FunctionType) -> str:
         variables = function.__globals__
         package = variables.get("__package__") or str(variables.get("__name__", "")).rpartition(".")[0]
-        named = named_by(function.__code__, package)
+        named, attributes = named_by(function.__code__)
         self._packages.add("sys")  # what Python runs is of Python's version
-        for module in named.modules:
+        for module in imported_by(function.__code__, package):
             self._note(module)
         held = [function.__code__, function.__defaults__, function.__kwdefaults__]
-        refers = {name: variables[name] for name in named.variables & variables.keys()}
+        refers = {name: variables[name] for name in named & variables.keys()}
         refers |= dict(zip(function.__code__.co_freevars, map(_content, function.__closure__ or ()), strict=True))
         followed = (
-            self._module(part, frozenset(named.attributes)) if isinstance(part, ModuleType) else self.of(part)
+            self._module(part, attributes) if isinstance(part, ModuleType) else self.of(part)
             for part in (refers[name] for name in sorted(refers))
         )
         parts = [*self._all(held), *sorted(refers), *followed, self._attributes(vars(function))]

@@ -10,7 +10,6 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -56,25 +55,12 @@ def version_of(package: str) -> str:
         return ", ".join(f"{name} {found[name]}" for name in sorted(found))
 
 
-@dataclass(slots=True)
-class Named:
-    """What a piece of code and those defined in it name: global variables, attributes of anything, modules it imports."""
-
-    variables: set[str] = field(default_factory=set)
-    attributes: set[str] = field(default_factory=set)
-    modules: set[str] = field(default_factory=set)
-
-
-def named_by(code: CodeType, package: str) -> Named:
-    """All names in a piece of code; ``package`` is where its relative imports start."""
-    found = Named(modules=imported_by(code, package))
-    for part in _nested(code):
-        for step in dis.get_instructions(part):
-            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
-                found.variables.add(step.argval)
-            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-                found.attributes.add(step.argval)
-    return found
+def named_by(code: CodeType) -> tuple[set[str], frozenset[str]]:
+    """The global variables, and the attributes of anything, that a piece of code and those defined in it name."""
+    steps = [step for part in _nested(code) for step in dis.get_instructions(part)]
+    loads = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+    variables = {step.argval for step in steps if step.opname in loads}
+    return variables, frozenset(step.argval for step in steps if step.opname in ("LOAD_ATTR", "LOAD_METHOD"))
 
 
 def imported_by(code: CodeType, package: str) -> set[str]:

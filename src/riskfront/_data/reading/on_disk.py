@@ -110,7 +110,9 @@ def read_large(
     done = _read(folder / "done.json")
     if done is None:
         with _said_of(folder):
-            _forget_older(folder.parent, files, content)
+            for made in folder.parent.glob(f"{files}-*"):  # of these files before they changed
+                if made.name.split("-")[1] != content:
+                    shutil.rmtree(made, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
             _convert(work)
         done = from_bytes((folder / "done.json").read_bytes())
@@ -156,13 +158,6 @@ def _identity(
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
-
-
-def _forget_older(tables: Path, files: str, content: str) -> None:
-    """Remove what was made of these files before they changed."""
-    for path in tables.glob(f"{files}-*"):
-        if path.name.split("-")[1] != content:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _convert(work: Conversion) -> None:
@@ -320,32 +315,29 @@ def write_settings(work: Conversion, merged: Merged, block: range, store: LossSt
     known = _read(counted)
     if known is not None:
         return int(known["rows"])
-    losses, has = _gathered(work, merged, block)
+    values, missing, has = _gathered(work, merged, block)
     store = store or _opened(work, merged)
     for row, setting in enumerate(block):
         if merged.configs[setting] not in store:
-            store.write(merged.configs[setting], {name: _masked(of, ~has[row], row) for name, of in losses.items()})
+            gaps = {name: missing[name][row] | ~has[row] if name in missing else ~has[row] for name in values}
+            store.write(
+                merged.configs[setting],
+                {name: np.ma.MaskedArray(of[row], gaps[name]) for name, of in values.items()},
+            )
     counted.parent.mkdir(exist_ok=True)
     seen = int(np.count_nonzero(has))
     write_text(counted, to_bytes({"rows": seen}).decode())
     return seen
 
 
-def _masked(loss: tuple[Array, Array | None], absent: Array, row: int) -> Array:
-    values, missing = loss
-    gaps = absent if missing is None else absent | missing[row]
-    return np.ma.MaskedArray(values[row], gaps) if gaps.any() else values[row]
-
-
-def _gathered(work: Conversion, merged: Merged, block: range) -> tuple[dict[str, tuple[Array, Array | None]], Array]:
-    """For each loss the values (settings of the block, examples) and where they are missing; and which cells have a row."""
+def _gathered(work: Conversion, merged: Merged, block: range) -> tuple[dict[str, Array], dict[str, Array], Array]:
+    """The values (settings of the block, examples) of each loss; where they are missing, of some; which cells have a row."""
     pieces = [SortedPiece(work.piece(number)) for number in range(len(merged.settings_of))]
     shape, names = (len(block), merged.n_examples), work.layout.loss_columns
     has: Array = np.zeros(shape, dtype=bool)
     values = {name: np.zeros(shape, np.result_type(*(piece.dtype(name) for piece in pieces))) for name in names}
-    missing: dict[str, Array] = {
-        name: np.zeros(shape, dtype=bool) for name in names if any(piece.has_missing(name) for piece in pieces)
-    }
+    gapped = [name for name in names if any(piece.has_missing(name) for piece in pieces)]
+    missing: dict[str, Array] = {name: np.zeros(shape, dtype=bool) for name in gapped}
     for piece, settings, examples in zip(pieces, merged.settings_of, merged.examples_of, strict=True):
         for start, stop, of_row in piece.stretches(settings, block):
             cell = of_row * shape[1] + examples[piece.rows("example", start, stop)]
@@ -354,4 +346,4 @@ def _gathered(work: Conversion, merged: Merged, block: range) -> tuple[dict[str,
                 values[name].reshape(-1)[cell] = piece.rows(f"value {name}", start, stop)
                 if piece.has_missing(name):
                     missing[name].reshape(-1)[cell] = piece.rows(f"missing {name}", start, stop)
-    return {name: (values[name], missing.get(name)) for name in names}, has
+    return values, missing, has

@@ -103,14 +103,10 @@ class LazyColumn:
             self._windows = {known: window for known, window in self._windows.items() if known in near}
             for wanted in near[1:]:
                 if wanted not in self._windows and wanted * self._step < len(self._places):
-                    self._windows[wanted] = self._ahead.submit(self._read_window, wanted)
+                    rows = np.arange(len(self._places))[wanted * self._step : (wanted + 1) * self._step]
+                    self._windows[wanted] = self._ahead.submit(self._read, rows, checking=not self._trusting)
             window = self._windows[number]
         return window.result()
-
-    def _read_window(self, number: int) -> Array:
-        first = number * self._step
-        rows = np.arange(first, min(first + self._step, len(self._places)))
-        return self._read(rows, checking=not self._trusting)
 
     def _read(self, rows: Array, *, checking: bool = True) -> Array:
         out = np.empty((len(rows), self._n), dtype=self.dtype)
