@@ -42,10 +42,6 @@ class Batches:
     labelled: IntArray
     unlabelled: IntArray
 
-    @property
-    def size(self) -> int:
-        return int(self.unlabelled.shape[1])
-
 
 def with_batch_means(
     table: LossTable, unlabelled: LossTable, wanted: Sequence[ProxyMeans], seed: int

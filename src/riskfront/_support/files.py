@@ -152,18 +152,14 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
 def remembered(name: str, make: Callable[[], str]) -> str:
     """The text of that name, made once and kept. A file that was cut off or changed is made again."""
     file = cache_folder() / name
-    try:
+    with contextlib.suppress(OSError, ValueError):
         digest, _, text = file.read_text(encoding="utf-8").partition("\n")
         if digest == _text_digest(text):
             return text
-    except (OSError, ValueError):
-        pass
     text = make()
-    try:
+    with contextlib.suppress(OSError, StoreError):  # a read-only home costs time, nothing else
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, f"{_text_digest(text)}\n{text}")
-    except (OSError, StoreError):
-        pass  # a read-only home costs time, nothing else
     return text
 
 

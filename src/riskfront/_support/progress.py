@@ -125,7 +125,5 @@ class _Lines:
 
 
 def _in_words(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return (
-        f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min" if minutes else "under a minute"
-    )
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else "under a minute"

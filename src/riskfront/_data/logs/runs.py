@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from riskfront._data.intake import Intake
-from riskfront._data.reading.column_roles import KEY, recorded_as
+from riskfront._data.reading.column_roles import KEY, PAID, recorded_as
 from riskfront._support.arrays import BoolArray, FloatArray, IntArray
 from riskfront._support.checked_json import seal
 from riskfront._support.files import written_whole
@@ -24,26 +24,8 @@ from riskfront._support.values import known, plain
 from riskfront.errors import InvalidInputError
 
 #: columns that belong to an answer, even where they are the same for all models
-OUTCOMES = (
-    "score",
-    "cost",
-    "cost_usd",
-    "total_cost",
-    "price",
-    "latency",
-    "tokens",
-    "input_tokens",
-    "output_tokens",
-    "samples",
-    "failed",
-    "confidence",
-    "judge",
-    "logprob",
-    "choice_logprob",
-    "agreement",
-    "answer_agreement",
-    "response_chars",
-)
+_SURE = ("confidence", "judge", "logprob", "choice_logprob", "agreement", "answer_agreement", "response_chars")
+OUTCOMES = ("score", *PAID, "samples", "failed", *_SURE)
 _ROWS = 1 << 17  # that are written at a time
 #: columns of a table that say what was asked, which is one question for all models
 QUESTIONS = ("prompt", "question", "query", "instruction", "input")

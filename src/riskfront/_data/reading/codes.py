@@ -250,18 +250,22 @@ class GroupOfExamples:
     def known(self) -> pa.Array:
         """(examples,): the value of each; null where there is none."""
         codes = self._of[self._of != _UNSEEN]
-        found = self._codes.values().take(pa.array(codes, mask=codes < 0))
-        return found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
+        return self._codes.values().take(pa.array(codes, mask=codes < 0))
 
     def values(self, example_of: Any) -> Any:
-        codes = self._of[self._of != _UNSEEN]
-        if (codes < 0).any():
-            where = example_of(int(np.argmin(codes)))
+        found = self.known()
+        if found.null_count:
+            where = example_of(int(np.argmin(self._of[self._of != _UNSEEN])))
             raise InvalidInputError(f"group '{self._name}' must have a value for every example; {where!r} has none.")
-        found = self._codes.values().take(pa.array(codes))
         if pa.types.is_dictionary(self._kind):  # levels that no example has count as groups, too
             return pd.Series(pd.Categorical(found.to_pandas(), categories=list(self.declared)))
         return found.to_pandas().to_numpy()
+
+
+def two_values(group: str, example: str | None) -> InvalidInputError:
+    return InvalidInputError(
+        f"group '{group}' must have one value for each example, the same in all rows of '{example}'."
+    )
 
 
 def run_starts(columns: Sequence[pa.Array]) -> IntArray | None:

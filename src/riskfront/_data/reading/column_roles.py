@@ -16,6 +16,7 @@ import pyarrow as pa
 from riskfront._data.identity.copies import n_copies
 from riskfront._data.identity.fingerprints import ExampleFingerprints
 from riskfront._data.reading.batches import Source, whole
+from riskfront._data.reading.codes import two_values
 from riskfront._data.table_file import open_parquet
 from riskfront._problems.terms import Term
 from riskfront._support.arrays import FloatArray, IntArray
@@ -23,36 +24,12 @@ from riskfront._support.checked_json import DamagedError, check_seal, parse_json
 from riskfront._support.values import known
 from riskfront.errors import InvalidInputError
 
-EXAMPLE_NAMES = (
-    "example",
-    "example_id",
-    "sample",
-    "sample_id",
-    "id",
-    "idx",
-    "index",
-    "row",
-    "prompt_id",
-    "question_id",
-    "item",
-)
-
+_IDS = ("example_id", "sample", "sample_id", "id", "idx", "index", "row", "prompt_id", "question_id", "item")
+EXAMPLE_NAMES = ("example", *_IDS)
 
 #: columns that describe examples in nearly every file; as settings they must be named
-_EXAMPLE_KINDS = (
-    "task",
-    "task_name",
-    "dataset",
-    "dataset_name",
-    "subset",
-    "benchmark",
-    "subject",
-    "language",
-    "domain",
-    "category",
-    "split",
-)
-
+_EXAMPLE_KINDS = ("task", "task_name", "dataset", "dataset_name", "subset", "benchmark")
+_EXAMPLE_KINDS += ("subject", "language", "domain", "category", "split")
 
 _PAIRS = 50  # rows beyond the first of their example from which on it is no accident that a column tells them apart
 
@@ -250,9 +227,7 @@ def _detect(frame: pd.DataFrame, named: Layout, example: str, blocks: _Blocks) -
     """Setting, group and loss columns. Columns nobody mentioned that fit no role are left out."""
     for name in named.group_columns:
         if not blocks.constant(frame[name]):
-            raise InvalidInputError(
-                f"group '{name}' must have one value for each example, the same in all rows of '{example}'."
-            )
+            raise two_values(name, example)
     losses, groups = _losses_and_groups(frame, named, blocks)
     rest = [str(c) for c in frame.columns if c not in {example, *losses, *groups, *named.config_columns}]
     configs = named.config_columns

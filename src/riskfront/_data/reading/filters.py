@@ -188,7 +188,7 @@ class KnownBeforehand:
         for condition, met in zip(self._filters, self._met, strict=True):
             condition.must_have_met(met.tolist())
         for condition in self._asked:
-            own = [owner for owner in self._owners if owner.has(condition.column)]
+            own = [owner for owner in self._owners if owner.constant[condition.column]]
             if not own or any(owner.repeats(condition.column) for owner in own):
                 raise refused(condition.column)
         for column in self._settings:
@@ -210,7 +210,7 @@ class _Owner:
         self._columns, self._codes = columns, JointCodes(kinds)
         self._values = {name: Codes(schema.field(name).type) for name in filtered}
         self._of = {name: np.zeros(0, dtype=np.int64) for name in filtered}
-        self._constant = dict.fromkeys(filtered, True)
+        self.constant = dict.fromkeys(filtered, True)
         self._sums: dict[str, FloatArray] = {name: np.zeros((4, 0)) for name in losses}
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -222,7 +222,7 @@ class _Owner:
             value = codes.encode(column[name])
             fresh = of[owner] == _UNSEEN
             of[owner[fresh]] = value[fresh]
-            self._constant[name] &= bool((of[owner] == value).all())
+            self.constant[name] &= bool((of[owner] == value).all())
             self._of[name] = of
         for name, sums in self._sums.items():
             values, gaps = numbers_of(name, column[name])
@@ -233,9 +233,6 @@ class _Owner:
             more[3] = np.bincount(owner, np.square(values, dtype=np.float64) * known_ones, count)
             more[:, : sums.shape[1]] += sums
             self._sums[name] = more
-
-    def has(self, name: str) -> bool:
-        return self._constant[name]
 
     def states_means(self, name: str) -> bool:
         """Whether a column of numbers states the mean outcome of each of these, with which it was computed."""

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from riskfront._data.intake import Intake
 from riskfront._data.reading.batches import ParquetFiles, Source, bytes_of, read_ahead, sample, whole, with_wider_types
 from riskfront._data.reading.cells import Cells, must_hold_numbers, only_0_and_1
-from riskfront._data.reading.codes import GroupOfExamples, JointCodes, must_be_exact, run_starts
+from riskfront._data.reading.codes import GroupOfExamples, JointCodes, must_be_exact, run_starts, two_values
 from riskfront._data.reading.column_roles import EXAMPLE_NAMES, Layout, detect_layout, guess_layout
 from riskfront._data.reading.filters import Filter, KnownBeforehand, kept_rows, parse_filters
 from riskfront._data.table import LossTable
@@ -252,10 +252,7 @@ class LongRows:
         for name, group in self._groups.items():
             if not group.add(examples, starts, column[name], counts[1]):
                 if self._sure or name in {term.per for term in self._terms} | {term.weights for term in self._terms}:
-                    raise InvalidInputError(
-                        f"group '{name}' must have one value for each example, the same in all rows of "
-                        f"'{self._layout.example_column}'."
-                    )
+                    raise two_values(name, self._layout.example_column)
                 raise _NotConfirmedError
         losses = {name: column[name] for name in self._layout.loss_columns}
         self._cells.put(settings, examples, losses, counts)

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from riskfront._data.configs import as_settings
 from riskfront._data.intake import Intake
 from riskfront._data.reading.batches import ParquetFiles, bytes_of
-from riskfront._data.reading.codes import GroupOfExamples, JointCodes
+from riskfront._data.reading.codes import GroupOfExamples, JointCodes, two_values
 from riskfront._data.reading.column_roles import Layout
 from riskfront._data.reading.filters import Filter, kept_rows
 from riskfront._data.reading.sorted_piece import SortedPiece, sort_rows
@@ -41,7 +41,7 @@ from riskfront._support.cluster import cluster_size
 from riskfront._support.files import cache_folder, write_text
 from riskfront._support.progress import ProgressBar
 from riskfront._support.values import plain
-from riskfront.errors import InvalidInputError, StoreError
+from riskfront.errors import StoreError
 
 _PIECE_ROWS = 1 << 23
 _BLOCK_BYTES = 1 << 27  # of losses that are put into the store at a time
@@ -282,12 +282,9 @@ def merge(work: Conversion, count: int) -> Merged:
         numbers = examples.encode(piece.columns("examples"))
         of[1].append(numbers.astype(np.int32))
         for (name, group), column in zip(groups.items(), piece.columns("groups"), strict=True):
-            group.declare(piece.declared(name))
+            group.declare(piece.declared[name])
             if not group.add(numbers, None, column, examples.count):
-                raise InvalidInputError(
-                    f"group '{name}' must have one value for each example, the same in all rows of "
-                    f"'{layout.example_column}'."
-                )
+                raise two_values(name, layout.example_column)
     values = [[plain(value) for value in column.to_pylist()] for column in settings.values()]
     configs = [dict(zip(layout.config_columns, config, strict=True)) for config in zip(*values, strict=True)]
     as_settings(configs)  # an error where a value cannot be that of a setting
@@ -335,8 +332,8 @@ def _gathered(work: Conversion, merged: Merged, block: range) -> tuple[dict[str,
     pieces = [SortedPiece(work.piece(number)) for number in range(len(merged.settings_of))]
     shape, names = (len(block), merged.n_examples), work.layout.loss_columns
     has: Array = np.zeros(shape, dtype=bool)
-    values = {name: np.zeros(shape, np.result_type(*(piece.dtype(name) for piece in pieces))) for name in names}
-    gapped = [name for name in names if any(piece.has_missing(name) for piece in pieces)]
+    values = {name: np.zeros(shape, np.result_type(*(piece.dtypes[name] for piece in pieces))) for name in names}
+    gapped = [name for name in names if any(name in piece.missing for piece in pieces)]
     missing: dict[str, Array] = {name: np.zeros(shape, dtype=bool) for name in gapped}
     for piece, settings, examples in zip(pieces, merged.settings_of, merged.examples_of, strict=True):
         for start, stop, of_row in piece.stretches(settings, block):
@@ -344,6 +341,6 @@ def _gathered(work: Conversion, merged: Merged, block: range) -> tuple[dict[str,
             has.reshape(-1)[cell] = True
             for name in names:
                 values[name].reshape(-1)[cell] = piece.rows(f"value {name}", start, stop)
-                if piece.has_missing(name):
+                if name in piece.missing:
                     missing[name].reshape(-1)[cell] = piece.rows(f"missing {name}", start, stop)
     return values, missing, has

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -299,7 +300,10 @@ def _json_stream(opened: Callable[[], Any]) -> Stream:
 
     def stream(schema: pa.Schema | None, columns: Sequence[str] | None, block: int) -> Iterator[pa.RecordBatch]:
         parse = json.ParseOptions(explicit_schema=schema, newlines_in_values=False)
-        with opened() as file, json.open_json(file, json.ReadOptions(block_size=max(block, _BLOCK)), parse) as reader:
+        with (
+            closing(opened()) as file,
+            json.open_json(file, json.ReadOptions(block_size=max(block, _BLOCK)), parse) as reader,
+        ):
             yield from reader
 
     return stream
@@ -310,7 +314,7 @@ def _schema_of_all_lines(opened: Callable[[], Any]) -> pa.Schema:
     from pyarrow import json
 
     found, rest = pa.schema([]), b""
-    with opened() as file:
+    with closing(opened()) as file:
         while True:
             read = file.read(_BLOCK)
             lines, _, rest = (rest + read).rpartition(b"\n") if read else (rest, b"", b"")

@@ -50,6 +50,7 @@ class LazyColumn:
         self._storage, self._places, self._stored, self._sha256 = storage, places, stored, sha256
         self.dtype, self.shape, self.range = dtype, (len(places), n_examples), range
         self._n, self._trusting = n_examples, trusting
+        self._step = max(1, _WINDOW_BYTES // max(1, n_examples * dtype.itemsize))  # rows of a window
         self._digests: dict[int, bytes] = {}  # of the rows that were checked
         self._windows: dict[int, Future[Array]] = {}
         self._lock = Lock()
@@ -91,10 +92,6 @@ class LazyColumn:
         """What another process needs to open the same rows: no threads, nothing that was read ahead."""
         rows = (self._storage, self._places, self._stored, self._sha256)
         return LazyColumn, (*rows, self.dtype, self._n, self.range, self._trusting)
-
-    @property
-    def _step(self) -> int:
-        return max(1, _WINDOW_BYTES // max(1, self._n * self.dtype.itemsize))
 
     def _window(self, number: int) -> Array:
         """A block of rows; the next one is read meanwhile. Several threads may go through the column side by side."""

@@ -34,7 +34,6 @@ from riskfront._data.stores.header import open_header
 from riskfront._data.stores.lazy_column import LazyColumn, MissingColumn
 from riskfront._data.stores.open_storage import open_storage
 from riskfront._data.stores.row_batches import RowBatches
-from riskfront._data.stores.storage import Storage
 from riskfront._data.stores.stored_rows import (
     SHARDED_ROWS,
     Gaps,
@@ -104,27 +103,16 @@ class LossStore:
         storage_options: Mapping[str, Any] | None = None,
         whole: bool = True,
     ) -> None:
-        self._storage = open_storage(url, storage_options)
+        self.storage = open_storage(url, storage_options)  # also for what belongs beside its losses
+        self.url = self.storage.url
         self._lock = threading.Lock()
         self._part: Part | None = None
-        self._batches = None if self._storage.in_place else RowBatches(self._storage)
-        self._header = open_header(self._storage, task)
+        self._batches = None if self.storage.in_place else RowBatches(self.storage)
+        self._header = open_header(self.storage, task)
+        self.n_examples = self._header.n_examples
         self._to_add = task is not None or not whole
         self._markers: dict[str, Marker] = {}
         self.refresh()
-
-    @property
-    def url(self) -> str:
-        return self._storage.url
-
-    @property
-    def storage(self) -> Storage:
-        """Where the store is, for what belongs beside its losses."""
-        return self._storage
-
-    @property
-    def n_examples(self) -> int:
-        return self._header.n_examples
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
@@ -143,7 +131,7 @@ class LossStore:
 
     @cached_property
     def _noted(self) -> Mapping[str, Any]:
-        text = self._storage.read(_NOTES)
+        text = self.storage.read(_NOTES)
         try:
             found = {"notes": []} if text is None else from_bytes(text)
             return {**found, "notes": list(found["notes"])}
@@ -177,9 +165,15 @@ class LossStore:
 
     def refresh(self) -> None:
         """See what other processes have completed since."""
-        for name, lines in self._storage.lines("done", to_add=self._to_add):
+        for name, lines in self.storage.lines("done", to_add=self._to_add):
             for line in lines:
-                marker = self._parsed(name, line)
+                try:
+                    marker = Marker.from_json(line)
+                except DamagedError as error:
+                    raise StoreError(
+                        f"'{self.url}/done/{name}' must hold markers of settings; a line is damaged ({error}). Restore the "
+                        "file from a copy, or delete the line and run evaluate or tune with this store again."
+                    ) from None
                 self._markers.setdefault(config_id(marker.config), marker)
 
     def writing_together(self) -> AbstractContextManager[None]:
@@ -188,15 +182,6 @@ class LossStore:
         Local stores write each setting at once.
         """
         return nullcontext() if self._batches is None else self._batches.together()
-
-    def _parsed(self, name: str, line: bytes) -> Marker:
-        try:
-            return Marker.from_json(line)
-        except DamagedError as error:
-            raise StoreError(
-                f"'{self.url}/done/{name}' must hold markers of settings; a line is damaged ({error}). Restore the file from a "
-                "copy, or delete the line and run evaluate or tune with this store again."
-            ) from None
 
     # ---------------------------------------------------------------- writing
 
@@ -221,10 +206,10 @@ class LossStore:
         self._part = None  # until all went well: after an error nothing more is written where it happened
 
         def write(chunk: str, offset: int, together: int, values: Array) -> None:
-            self._storage.write_at(chunk, offset, together * values.nbytes, values.data)
+            self.storage.write_at(chunk, offset, together * values.nbytes, values.data)
 
         marker = self._written(config, losses, rows, part, rows_in_chunk(self.n_examples), write)
-        self._storage.add_lines("done", part.name.rpartition("/")[2], [marker.to_json()])
+        self.storage.add_lines("done", part.name.rpartition("/")[2], [marker.to_json()])
         self._part = part
         return marker
 
@@ -280,7 +265,7 @@ class LossStore:
 
     def _make_arrays(self, arrays: Mapping[str, tuple[tuple[int, int], tuple[int, int], np.dtype[Any]]]) -> None:
         made = zarr_metadata(arrays, sharded=self._batches is not None)
-        self._storage.write_all({name: made[name] for name in made if name != "zarr.json"})  # the group is there
+        self.storage.write_all({name: made[name] for name in made if name != "zarr.json"})  # the group is there
 
     def _check_losses(self, config: Mapping[str, Any], rows: Mapping[str, Array]) -> None:
         names = self.loss_names
@@ -389,7 +374,7 @@ class LossStore:
             kind = np.dtype(np.int8)  # as a table in memory holds them
         binary = kind.kind in "iu" and bounds.get(name, (0.0, 1.0)) == (0.0, 1.0) and low >= 0 and high <= 1
         return LazyColumn(
-            self._batches or self._storage,
+            self._batches or self.storage,
             [
                 place(marker.part, name, marker.row, loss.rows, self.n_examples * np.dtype(loss.dtype).itemsize)
                 for marker, loss in zip(markers, known, strict=True)
@@ -408,9 +393,9 @@ class LossStore:
         places = [place(gaps_folder(markers[row].part), name, markers[row].row, g.rows, n) for row, g in rows.items()]
         digests = [bytes.fromhex(gaps.sha256) for gaps in rows.values()]
         kind = np.dtype(np.bool_)
-        held = LazyColumn(self._batches or self._storage, places, [kind] * len(rows), digests, kind, n, (0.0, 1.0))
+        held = LazyColumn(self._batches or self.storage, places, [kind] * len(rows), digests, kind, n, (0.0, 1.0))
         return MissingColumn(held, np.array(list(rows), dtype=np.int64), len(markers))
 
     def groups(self) -> dict[str, Groups]:
         """The groups of the examples."""
-        return self._header.groups(self._storage)
+        return self._header.groups(self.storage)

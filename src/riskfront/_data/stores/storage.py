@@ -20,20 +20,12 @@ from riskfront.errors import StoreError
 class Storage(Protocol):
     """Named objects. Names are relative, with slashes."""
 
-    @property
-    def url(self) -> str:
-        """Where they are."""
+    url: str
+    readers: int  # how many threads should read at a time
+    in_place: bool  # whether a piece of an object can be written; if not, an object is written whole
 
     def read(self, name: str) -> bytes | None:
         """The object, or None if there is none."""
-
-    @property
-    def readers(self) -> int:
-        """How many threads should read at a time."""
-
-    @property
-    def in_place(self) -> bool:
-        """Whether a piece of an object can be written; if not, an object is written whole."""
 
     def read_into(self, name: str, offset: int, buffer: memoryview) -> None:
         """Fill the buffer with the bytes of an object from the offset on."""
