@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from riskfront._data.configs import numbers_of_settings
-from riskfront._data.derived_losses import drop, drops, find_reference, gap, own_term, ratios
+from riskfront._data.derived_losses import drop, find_reference, gap, own_term, ratios
 from riskfront._data.sample import Sample
 from riskfront._data.sums import PartialTotals, Totals, row_blocks, rows_per_block, weighted_sums
 from riskfront._problems.terms import Term
@@ -266,7 +266,10 @@ class SummedLosses:
         if term.drop_from is None:
             return self._sample.sequences(term, rows)
         own, reference = self._against(term)
-        return drops(self._sample.sequences(own.of_reference, reference)[0], *self._sample.sequences(own, rows))
+        best = self._sample.sequences(own.of_reference, reference)[0]
+        values, condition, groups = self._sample.sequences(own, rows)
+        kind = np.int8 if values.dtype == np.bool_ else np.float64
+        return best.astype(kind) - values.astype(kind), condition, groups
 
 
 def _once(known: dict[Hashable, Any], key: Hashable, compute: Callable[[], T]) -> T:

@@ -208,14 +208,6 @@ def drop(reference: Totals, of_settings: Totals) -> Totals:
     return Totals(of_settings.n, reference.total - of_settings.total)
 
 
-def drops(
-    reference: Array, values: Array, condition: BoolArray | None, groups: list[IntArray]
-) -> tuple[Array, BoolArray | None, list[IntArray]]:
-    """The same one by one: (1, n) values of the reference, (settings, n) of the settings, and what else a sequence has."""
-    kind = np.int8 if values.dtype == np.bool_ else np.float64
-    return reference.astype(kind) - values.astype(kind), condition, groups
-
-
 def own_term(term: Term, varies: bool) -> Term:
     """What is summed of each setting for a drop, if setting and reference can be compared example by example."""
     if varies:

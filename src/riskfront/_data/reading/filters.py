@@ -163,14 +163,10 @@ class KnownBeforehand:
         self._met = [np.zeros(len(condition.values), dtype=bool) for condition in filters]
         self._asked = [f for f in filters if f.column not in (*example, *layout.config_columns)]
         self._settings = [f.column for f in filters if f.column in layout.config_columns]
-
-        def owner(columns: Sequence[str]) -> _Owner:
-            named = [*(f.column for f in self._asked), *self._settings]
-            return _Owner(columns, [schema.field(name).type for name in columns], named, losses, schema)
-
-        self._owners = [owner(example)] if self._asked else []
-        if self._asked or self._settings:
-            self._owners.append(owner(layout.config_columns))
+        named = [*(f.column for f in self._asked), *self._settings]
+        self._owners = [_Owner(example, named, losses, schema)] if self._asked else []
+        if named:
+            self._owners.append(_Owner(layout.config_columns, named, losses, schema))
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows where all conditions hold."""
@@ -200,14 +196,9 @@ class _Owner:
     """Examples, or settings: which columns have one value for each of them, and their mean outcomes."""
 
     def __init__(
-        self,
-        columns: Sequence[str],
-        kinds: Sequence[pa.DataType],
-        filtered: Sequence[str],
-        losses: Sequence[str],
-        schema: pa.Schema,
+        self, columns: Sequence[str], filtered: Sequence[str], losses: Sequence[str], schema: pa.Schema
     ) -> None:
-        self._columns, self._codes = columns, JointCodes(kinds)
+        self._columns, self._codes = columns, JointCodes([schema.field(name).type for name in columns])
         self._values = {name: Codes(schema.field(name).type) for name in filtered}
         self._of = {name: np.zeros(0, dtype=np.int64) for name in filtered}
         self.constant = dict.fromkeys(filtered, True)
