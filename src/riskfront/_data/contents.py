@@ -186,17 +186,15 @@ def loss_fingerprints(
     and of the names of groups, whether these were stored as texts or as numbers. With ``rounding``, loss -> function, of
     rounded losses, because costs may have been written with fewer digits."""
     step, roundings = max(1, _BLOCK_SIZE // max(1, table.n_examples)), rounding or {}
-
-    def columns() -> Iterator[Array]:
-        for name in losses:
-            for start in range(0, len(rows), step):
-                for values in table.sequences(Term(name), rows[start : start + step])[0]:
-                    values = roundings[name](values.astype(np.float64)) if name in roundings else values
-                    yield values.astype("<f4")
-
+    parts = ((name, rows[start : start + step]) for name in losses for start in range(0, len(rows), step))
+    named_columns = ((name, column) for name, part in parts for column in table.sequences(Term(name), part)[0])
+    columns = (
+        (roundings[name](column.astype(np.float64)) if name in roundings else column).astype("<f4")
+        for name, column in named_columns
+    )
     coded = (table.group(name) for name in groups)
     named = (np.array([str(level) for level in of.levels], dtype=object)[of.codes] for of in coded)
-    return numbers_of(chain(columns(), named))
+    return numbers_of(chain(columns, named))
 
 
 def shared_examples(one: LossTable, other: LossTable, limited: Collection[str] = ()) -> int:

@@ -189,19 +189,16 @@ def _for_each(function: Callable[[slice], None], blocks: list[slice], in_threads
     The cores share the blocks, not each matrix product: then the conversion to floats is shared too, and other work on the
     machine does not make the threads of the linear-algebra library wait for each other.
     """
-
-    def one_by_one(some: list[slice]) -> None:
-        for block in some:
-            function(block)
-
     with SINGLE_THREADED:
         if not in_threads:
-            one_by_one(blocks)
+            for block in blocks:
+                function(block)
             return
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         run = -(-len(blocks) // (_TASKS * cores))
         with ThreadPoolExecutor(max_workers=cores) as pool:
-            list(pool.map(one_by_one, [blocks[first : first + run] for first in range(0, len(blocks), run)]))
+            runs = [blocks[first : first + run] for first in range(0, len(blocks), run)]
+            list(pool.map(lambda some: [function(block) for block in some], runs))
 
 
 class _SingleThreadedBlas:

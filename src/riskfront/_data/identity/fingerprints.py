@@ -264,13 +264,17 @@ def _keeps(rounding: Callable[[Array], Array], values: Array) -> bool:
     return bool(np.allclose(rounding(numbers), numbers, rtol=1e-6, atol=0))
 
 
+def _to_decimals(values: Array, decimals: int) -> Array:
+    return np.asarray(np.round(values, decimals))
+
+
 def _in_half_precision(values: Array) -> Array:
     with np.errstate(over="ignore"):
         return values.astype(np.float16).astype(np.float64)
 
 
 _ROUNDINGS: list[Callable[[Array], Array]] = [
-    *(partial(np.round, decimals=decimals) for decimals in range(7)),
+    *(partial(_to_decimals, decimals=decimals) for decimals in range(7)),
     *(partial(significant_digits, digits=digits) for digits in range(2, 6)),
     _in_half_precision,
 ]

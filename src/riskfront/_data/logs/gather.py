@@ -32,11 +32,8 @@ def gather(
     """Runs of all records of one tool, as ``read_runs`` is asked for them; ``variant`` is its filter. The list is emptied, so
     that its memory is free for what comes after."""
     left_out: Counter[str] = Counter()
-    left_out.update(record.left_out for record in records if record.left_out is not None)
-    answers = [record for record in records if record.left_out is None]
+    kept = _one_variant(_where(_answers(records, left_out), where, left_out), variant, left_out)
     records.clear()
-    kept = _one_variant(_where(answers, where, left_out), variant, left_out)
-    del answers
     if not kept:
         raise InvalidInputError("logs must hold at least one answer; none was found.")
     kept = _told_apart(kept)
@@ -89,6 +86,11 @@ def _examples(records: list[Record]) -> tuple[pd.DataFrame, IntArray]:
         "task": [task for task, _ in numbers],
     }
     return pd.DataFrame({**columns, **{name: about[name] for name in about if name not in columns}}), codes
+
+
+def _answers(records: Sequence[Record], left_out: Counter[str]) -> list[Record]:
+    left_out.update(record.left_out for record in records if record.left_out is not None)
+    return [record for record in records if record.left_out is None]
 
 
 def _where(records: list[Record], where: Sequence[Filter], left_out: Counter[str]) -> list[Record]:

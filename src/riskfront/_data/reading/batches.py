@@ -126,10 +126,6 @@ class ParquetFiles:
     def n_rows(self) -> int:
         return sum(self.rows)
 
-    def states(self) -> list[Any]:
-        """What changes when any of the files is written again."""
-        return [self.state(path) for path in self.files]
-
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for index in range(len(self.files)):
             yield from self.file_batches(index, columns)

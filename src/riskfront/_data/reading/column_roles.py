@@ -28,7 +28,7 @@ _IDS = ("example_id", "sample", "sample_id", "id", "idx", "index", "row", "promp
 EXAMPLE_NAMES = ("example", *_IDS)
 
 #: columns that describe examples in nearly every file; as settings they must be named
-_EXAMPLE_KINDS = ("task", "task_name", "dataset", "dataset_name", "subset", "benchmark")
+_EXAMPLE_KINDS: tuple[str, ...] = ("task", "task_name", "dataset", "dataset_name", "subset", "benchmark")
 _EXAMPLE_KINDS += ("subject", "language", "domain", "category", "split")
 
 _PAIRS = 50  # rows beyond the first of their example from which on it is no accident that a column tells them apart

@@ -152,8 +152,12 @@ def _identity(
     """Which files, as they are now, and what is read of them."""
     columns = [layout.config_columns, list(keys), layout.group_columns, layout.loss_columns, sorted(binary)]
     columns += [[condition.column, condition.sign, *condition.values] for condition in filters]
-    content = [source.states(), list(source.rows), str(source.schema)]
+    content = [_states(source), list(source.rows), str(source.schema)]
     return _digest([source.name, *source.files]), _digest(content), _digest([_FORMAT, columns])
+
+
+def _states(source: ParquetFiles) -> list[Any]:
+    return [source.state(path) for path in source.files]
 
 
 def _digest(value: Any) -> str:
@@ -161,7 +165,7 @@ def _digest(value: Any) -> str:
 
 
 def _convert(work: Conversion) -> None:
-    before, pieces = work.source.states(), pieces_of(work.source)
+    before, pieces = _states(work.source), pieces_of(work.source)
     read = sum(piece.rows for piece in pieces)
     _check_room(work, read)
     with ProgressBar("reading a table larger than memory", read) as bar:
@@ -175,7 +179,7 @@ def _convert(work: Conversion) -> None:
         for count in _each(write_settings, work, [(merged, block, store) for block in _blocks(work, merged)]):
             seen += count
             bar.advance(count)
-    if work.source.states() != before:
+    if _states(work.source) != before:
         shutil.rmtree(work.folder, ignore_errors=True)
         raise StoreError(
             f"files must stay as they are while they are read; some of '{work.source.name}' were written meanwhile. "

@@ -120,7 +120,7 @@ def _is_whole(name: str, loss: Loss) -> bool:
     inside = quote(name, safe=" ") not in ("", ".", "..")
     types = isinstance(loss.dtype, str) and _TYPES.fullmatch(loss.dtype)
     numbers = all(isinstance(value, int | float) for value in (loss.low, loss.high)) or loss.low is loss.high is None
-    written = [loss] if loss.missing is None else [loss, loss.missing]
+    written: list[Loss | Gaps] = [loss] if loss.missing is None else [loss, loss.missing]
     rows = all(isinstance(of.sha256, str) and _SHA256.fullmatch(of.sha256) and _is_number(of.rows, 1) for of in written)
     return bool(inside and types and numbers and rows)
 

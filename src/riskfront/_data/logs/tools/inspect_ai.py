@@ -26,7 +26,7 @@ from riskfront.errors import InvalidInputError
 TOOL = "Inspect"
 _VERSION = 2
 #: how the model was reached, which changes no answer
-_CONNECTION = ("max_connections", "adaptive_connections", "max_retries")
+_CONNECTION: tuple[str, ...] = ("max_connections", "adaptive_connections", "max_retries")
 _CONNECTION += ("timeout", "attempt_timeout", "stream_idle_timeout")
 #: how a summary ends that holds the beginning of a long input only
 _CUT = "(content truncated)"
