@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from riskfront._data.configs import numbers_of_settings
-from riskfront._data.derived_losses import drop, drops, find_reference, gap, own_term, ratios
+from riskfront._data.derived_losses import drop, find_reference, gap, own_term, ratios
 from riskfront._data.sample import Sample
 from riskfront._data.sums import PartialTotals, Totals, row_blocks, rows_per_block, weighted_sums
 from riskfront._problems.terms import Term
@@ -24,13 +24,8 @@ _MANY = 8  # one in this many settings is enough to make the sums of all of them
 
 
 class KnownSums:
-    """The sums over one sample that are known so far.
-
-    Args:
-        sample: whose losses are summed.
-        batch: computes the sums of all settings for many samples at once; this sample is at ``slot`` among them.
-        parts: the sums over samples that this one is made of, without overlap: its sums are theirs, added up.
-    """
+    """The sums over one sample that are known so far. A ``batch`` computes those of all settings for many samples at once,
+    with this one at ``slot``; sums over ``parts`` that share no example are added up."""
 
     def __init__(
         self, sample: Sample, batch: _Batch | None = None, slot: int = 0, parts: Sequence[KnownSums] = ()
@@ -267,14 +262,14 @@ class SummedLosses:
         KnownSums.read_together([part._sums for part in parts], replace(term, drop_from=None, gap=False), rows)
 
     def sequences(self, term: Term, rows: IntArray) -> tuple[Array, BoolArray | None, list[IntArray]]:
-        """The losses of some settings one by one, in the order of the examples.
-
-        Returns (rows, n) losses, (rows, n) or (1, n) condition or None, and for each group the positions of its examples.
-        """
+        """What ``Sample.sequences`` returns; of a drop, the differences from the reference."""
         if term.drop_from is None:
             return self._sample.sequences(term, rows)
         own, reference = self._against(term)
-        return drops(self._sample.sequences(own.of_reference, reference)[0], *self._sample.sequences(own, rows))
+        best = self._sample.sequences(own.of_reference, reference)[0]
+        values, condition, groups = self._sample.sequences(own, rows)
+        kind = np.int8 if values.dtype == np.bool_ else np.float64
+        return best.astype(kind) - values.astype(kind), condition, groups
 
 
 def _once(known: dict[Hashable, Any], key: Hashable, compute: Callable[[], T]) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -184,10 +185,8 @@ def _numbers(name: str, values: npt.ArrayLike) -> Array:
             f"loss '{name}' must have one value for each setting and example; its rows differ in length."
         ) from None
     if array.dtype == object:
-        try:
+        with contextlib.suppress(TypeError, ValueError):
             array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInputError(f"loss '{name}' must hold numbers; got {_first_text(array)!r}.") from None
     if array.dtype.kind not in "biuf":
         raise InvalidInputError(f"loss '{name}' must hold numbers; got {_first_text(array)!r}.")
     if array.dtype == np.float16:

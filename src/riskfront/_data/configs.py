@@ -37,14 +37,10 @@ def as_settings(configs: Sequence[Mapping[str, Any]] | pd.DataFrame) -> pd.DataF
     if frame.columns.duplicated().any():
         raise InvalidInputError(f"setting names must differ; got {list(frame.columns)}.")
     for name in frame.columns:
-        if _all_usable(frame[name]):
-            continue
-        for index, value in enumerate(frame[name]):
-            if not isinstance(plain(value), str | int | float | bool) or (
-                isinstance(plain(value), float) and not math.isfinite(value)
-            ):
+        for index, value in enumerate(map(plain, frame[name].tolist())):
+            if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
                 raise InvalidInputError(
-                    f"setting values must be finite numbers, texts or booleans; got {plain(value)!r} for '{name}' in setting "
+                    f"setting values must be finite numbers, texts or booleans; got {value!r} for '{name}' in setting "
                     f"{index}. Write a number or a text that means the same."
                 )
     repeated = frame.duplicated(keep="first").to_numpy()
@@ -56,16 +52,6 @@ def as_settings(configs: Sequence[Mapping[str, Any]] | pd.DataFrame) -> pd.DataF
             f"{ {name: plain(frame[name].iloc[second]) for name in frame.columns} }. Drop one or average their losses."
         )
     return frame
-
-
-def _all_usable(column: pd.Series[Any]) -> bool:
-    """Whether a long column certainly holds usable values only, seen without a look at each of them."""
-    if column.dtype.kind in "biu":
-        return True
-    if column.dtype.kind == "f":
-        return bool(np.isfinite(column.to_numpy()).all())
-    usable = set(map(type, column)) <= {str, int, bool, float}
-    return usable and all(math.isfinite(value) for value in column if isinstance(value, float))
 
 
 def numbers_of_settings(configs: pd.DataFrame, name: str, rows: IntArray | None) -> FloatArray:

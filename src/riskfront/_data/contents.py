@@ -78,9 +78,9 @@ def _salt(table: LossTable) -> bytes:
         for start in range(0, len(rows), step):
             values, _, _ = table.sequences(Term(name), rows[start : start + step])
             kind = "u1" if values.dtype == np.bool_ else "<f8"
-            found.extend(_digest(name.encode(), np.ascontiguousarray(row, dtype=kind)) for row in values)
+            found += [hashlib.sha256(name.encode() + row.astype(kind).tobytes()).digest() for row in values]
     for name in sorted(table.group_names):
-        found.append(_digest(name.encode(), _named_groups(table, name)))
+        found.append(hashlib.sha256(name.encode() + _named_groups(table, name).tobytes()).digest())
     return hashlib.sha256(b"".join(sorted(found))).digest()
 
 
@@ -95,12 +95,6 @@ def shuffles(table: LossTable) -> str:
     losses = (values for name in table.loss_names for values in table.sequences(Term(name), rows)[0])
     columns = chain(losses, (table.group(name).codes for name in table.group_names))
     return shuffled_by(salt_of(table), say_enough(columns))
-
-
-def _digest(name: bytes, values: Array) -> bytes:
-    digest = hashlib.sha256(name)
-    digest.update(values.data)
-    return digest.digest()
 
 
 def content_order(contents: Sequence[bytes], planned_on: Sequence[bytes] = ()) -> IntArray:
@@ -186,23 +180,16 @@ def loss_fingerprints(
     rows: IntArray,
     losses: Sequence[str],
     groups: Sequence[str] = (),
-    kind: str = "<f4",
     rounding: Mapping[str, Callable[[Array], Array]] | None = None,
 ) -> Array:
     """(n,): example fingerprints of losses in single precision, because one of two copies of a file may have been stored so;
     and of the names of groups, whether these were stored as texts or as numbers. With ``rounding``, loss -> function, of
     rounded losses, because costs may have been written with fewer digits."""
-    step = max(1, _BLOCK_SIZE // max(1, table.n_examples))
-    round_ = rounding or {}
-
-    starts = [(name, start) for name in losses for start in range(0, len(rows), step)]
-    named_columns = (
-        (name, column)
-        for name, start in starts
-        for column in table.sequences(Term(name), rows[start : start + step])[0]
-    )
+    step, roundings = max(1, _BLOCK_SIZE // max(1, table.n_examples)), rounding or {}
+    parts = ((name, rows[start : start + step]) for name in losses for start in range(0, len(rows), step))
+    named_columns = ((name, column) for name, part in parts for column in table.sequences(Term(name), part)[0])
     columns = (
-        (round_[name](column.astype(np.float64)) if name in round_ else column).astype(kind)
+        (roundings[name](column.astype(np.float64)) if name in roundings else column).astype("<f4")
         for name, column in named_columns
     )
     coded = (table.group(name) for name in groups)

@@ -18,7 +18,6 @@ from riskfront._data.groups import Groups
 from riskfront._data.sums import Totals
 from riskfront._problems.terms import Term
 from riskfront._support.arrays import Array, BoolArray, FloatArray, IntArray
-from riskfront._support.values import known
 from riskfront.errors import InvalidInputError
 
 Paired = tuple[FloatArray, BoolArray | None]
@@ -189,7 +188,12 @@ def find_reference(configs: pd.DataFrame, name: str) -> int:
     The name is a value that no other setting has in any column ("gpt-4"), or values of several columns
     ("model=gpt-4, effort=high").
     """
-    rows = _by_columns(configs, name) if _names_columns(configs, name) else _by_value(configs, name)
+    parts = [part.partition("=") for part in name.split(",")]
+    if all(sign and column.strip() in configs.columns for column, sign, _ in parts):
+        same = [_equal(configs[column.strip()], value.strip()) for column, _, value in parts]
+        rows = np.flatnonzero(np.logical_and.reduce(same))
+    else:  # rows that have this value in any column: were one of several meant, another could be taken for it
+        rows = np.flatnonzero(np.logical_or.reduce([_equal(configs[column], name) for column in configs.columns]))
     if len(rows) != 1:
         found = "none" if len(rows) == 0 else f"{len(rows):,} of them"
         raise InvalidInputError(
@@ -204,14 +208,6 @@ def drop(reference: Totals, of_settings: Totals) -> Totals:
     return Totals(of_settings.n, reference.total - of_settings.total)
 
 
-def drops(
-    reference: Array, values: Array, condition: BoolArray | None, groups: list[IntArray]
-) -> tuple[Array, BoolArray | None, list[IntArray]]:
-    """The same one by one: (1, n) values of the reference, (settings, n) of the settings, and what else a sequence has."""
-    kind = np.int8 if values.dtype == np.bool_ else np.float64
-    return reference.astype(kind) - values.astype(kind), condition, groups
-
-
 def own_term(term: Term, varies: bool) -> Term:
     """What is summed of each setting for a drop, if setting and reference can be compared example by example."""
     if varies:
@@ -220,25 +216,6 @@ def own_term(term: Term, varies: bool) -> Term:
             "Condition it on a group of the examples instead."
         )
     return replace(term, drop_from=None)
-
-
-def _names_columns(configs: pd.DataFrame, name: str) -> bool:
-    pairs = [part.partition("=") for part in name.split(",")]
-    return all(sign and column.strip() in configs.columns for column, sign, _ in pairs)
-
-
-def _by_columns(configs: pd.DataFrame, name: str) -> IntArray:
-    mask = np.ones(len(configs), dtype=bool)
-    for part in name.split(","):
-        column, _, value = part.partition("=")
-        mask &= _equal(configs[known(column.strip(), list(configs.columns), "column")], value.strip())
-    return np.flatnonzero(mask)
-
-
-def _by_value(configs: pd.DataFrame, name: str) -> IntArray:
-    """Rows that have this value in some column: were one of several meant, another could be taken for it."""
-    matches = [np.flatnonzero(_equal(configs[column], name)) for column in configs.columns]
-    return np.unique(np.concatenate(matches))
 
 
 def _equal(column: pd.Series[Any], text: str) -> Any:

@@ -36,7 +36,8 @@ def as_groups(name: str, values: npt.ArrayLike | Groups, n_examples: int) -> Gro
     """The levels of a group, sorted, and the level of each example; groups made before keep levels that no example has."""
     if isinstance(values, Groups) and len(values.codes) == n_examples:
         return values
-    declared = _declared_levels(values)
+    kind = getattr(values, "dtype", None)
+    declared = kind.categories if isinstance(kind, pd.CategoricalDtype) else None
     array = np.asarray(values.codes if isinstance(values, Groups) else values)
     if array.shape != (n_examples,):
         raise InvalidInputError(
@@ -49,11 +50,8 @@ def as_groups(name: str, values: npt.ArrayLike | Groups, n_examples: int) -> Gro
     if (codes < 0).any():
         missing = int(np.argmax(codes < 0))
         raise InvalidInputError(f"group '{name}' must have a value for every example; example {missing} has none.")
-    names = (plain(level) for level in levels)
-    return Groups(
-        tuple(level if isinstance(level, str | int | float | bool) else str(level) for level in names),
-        codes.astype(np.int64),
-    )
+    names = (level if isinstance(level, str | int | float | bool) else str(level) for level in map(plain, levels))
+    return Groups(tuple(names), codes.astype(np.int64))
 
 
 def all_groups(given: Mapping[str, Any] | pd.DataFrame | None, n_examples: int) -> dict[str, Groups]:
@@ -66,9 +64,3 @@ def all_groups(given: Mapping[str, Any] | pd.DataFrame | None, n_examples: int) 
             "Write {'label': values}."
         )
     return {str(name): as_groups(str(name), values, n_examples) for name, values in given.items()}
-
-
-def _declared_levels(values: Any) -> pd.Index[Any] | None:
-    """The categories of a categorical column, also those that no example has."""
-    kind = getattr(values, "dtype", None)
-    return kind.categories if isinstance(kind, pd.CategoricalDtype) else None

@@ -72,7 +72,9 @@ class Intake:
     def __str__(self) -> str:
         """One line for people."""
         parts = [f"{self.read:,} rows read: {self.used:,} used", f"{self.worst:,} counted as the worst"]
-        parts += [_left_out(rows, reason) for reason, rows in self.left_out.items()] or ["none left out"]
+        # of a file that cannot be read nobody knows how many rows it held
+        gone = ((f"{rows:,}" if rows else "an unreadable file", reason) for reason, rows in self.left_out.items())
+        parts += [f"{what} left out ({reason})" for what, reason in gone] or ["none left out"]
         line = ", ".join(parts) + "."
         if self.absent:
             line += f" {self.absent:,} outcomes have no row and count as the worst, too."
@@ -82,8 +84,3 @@ class Intake:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def _left_out(rows: int, reason: str) -> str:
-    """Of a file that cannot be read nobody knows how many rows it held."""
-    return f"{rows:,} left out ({reason})" if rows else f"an unreadable file left out ({reason})"

@@ -154,7 +154,8 @@ class Sample:
         """(rows, stored examples): what is summed."""
         values = self._filled(term, term.loss, rows)
         if term.is_combined:
-            weights = None if term.weights is None else self._weights_of_examples(term.weights)
+            name = term.weights  # known ones, as for covariate shift
+            weights = None if name is None else example_weights(name, self.groups[known(name, self.groups, "group")])
             values = combined(term, values, lambda name: self._filled(term, name, rows), weights)
         if term.squared:
             return values.astype(np.float64) ** 2
@@ -178,8 +179,8 @@ class Sample:
 
     def varying_condition(self, term: Term, rows: Rows) -> BoolArray:
         """(rows, stored examples), for a condition that depends on the setting, and for outcomes that must be known."""
-        unknown = [self.missing[name][rows] for name in term.losses if self._must_be_known(term, name)]
-        known_ones = [~gaps for gaps in unknown]
+        needed = (name for name in term.losses if name in self.missing and term.filled_with(name) is None)
+        known_ones = [~self.missing[name][rows] for name in needed]
         if term.given is None or term.given not in self.losses:
             return np.logical_and.reduce(known_ones)
         condition = self.losses[term.given][rows]
@@ -193,9 +194,6 @@ class Sample:
             condition = condition & ~gaps if term.filled_with(term.loss) is None else condition | gaps
         return np.logical_and.reduce([condition, *known_ones]) if known_ones else condition
 
-    def _must_be_known(self, term: Term, name: str) -> bool:
-        return name in self.missing and term.filled_with(name) is None
-
     def _fixed_condition(self, given: str) -> BoolArray:
         """(stored examples,), for a condition that is the same for all settings."""
         groups = self.groups[known(given, {**self.losses, **self.groups}, "condition")]
@@ -204,10 +202,6 @@ class Sample:
                 f"the condition '{given}' must hold only 0 and 1; got the groups {groups.levels[:5]}."
             )
         return np.asarray([level in (1, True) for level in groups.levels])[groups.codes]
-
-    def _weights_of_examples(self, name: str) -> Array:
-        """(stored examples,): known weights, as for covariate shift."""
-        return example_weights(name, self.groups[known(name, self.groups, "group")])
 
     def counted(self, term: Term) -> IntArray:
         """(stored examples,): how often each stored example counts."""

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from threading import Lock, get_ident
 from typing import Any
 
@@ -66,22 +65,17 @@ class PartialTotals:
 
     def at(self, rows: IntArray, compute: Callable[[IntArray], Totals]) -> Totals:
         """The sums of these settings; those not known yet are computed."""
-        if self._sums is None or self.lacks(rows):
-            missing = np.unique(rows[~self.known[rows]])
-            self.put(missing, compute(missing))
-        return self._known_sums().at(rows)
+        missing = np.unique(rows[~self.known[rows]])
+        sums = self.put(missing, compute(missing)) if self._sums is None or len(missing) else self._sums
+        return sums.at(rows)
 
-    def put(self, rows: IntArray, found: Totals) -> None:
-        """Remember the sums of these settings."""
+    def put(self, rows: IntArray, found: Totals) -> Totals:
+        """Remember the sums of these settings; all that are known."""
         if self._sums is None:
             shape = (len(self.known), found.total.shape[1])
             self._sums = Totals(np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=found.total.dtype))
         self._sums.n[rows], self._sums.total[rows] = found.n, found.total
         self.known[rows] = True
-
-    def _known_sums(self) -> Totals:
-        if self._sums is None:
-            raise LookupError("no sums are known yet")
         return self._sums
 
 
@@ -199,16 +193,12 @@ def _for_each(function: Callable[[slice], None], blocks: list[slice], in_threads
         if not in_threads:
             for block in blocks:
                 function(block)
-        else:
-            run = -(-len(blocks) // (_TASKS * _cores()))
+            return
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        run = -(-len(blocks) // (_TASKS * cores))
+        with ThreadPoolExecutor(max_workers=cores) as pool:
             runs = [blocks[first : first + run] for first in range(0, len(blocks), run)]
-            with ThreadPoolExecutor(max_workers=_cores()) as pool:
-                list(pool.map(partial(_one_by_one, function), runs))
-
-
-def _one_by_one(function: Callable[[slice], None], blocks: Sequence[slice]) -> None:
-    for block in blocks:
-        function(block)
+            list(pool.map(lambda some: [function(block) for block in some], runs))
 
 
 class _SingleThreadedBlas:
@@ -246,10 +236,6 @@ class _SingleThreadedBlas:
 
 #: enter it around many small sums, so that not each of them has to
 SINGLE_THREADED = _SingleThreadedBlas()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def row_blocks(rows: int, row_bytes: int, size: int = _BLOCK_BYTES) -> Iterator[slice]:

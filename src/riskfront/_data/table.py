@@ -83,7 +83,6 @@ class LossTable(SummedLosses):
         groups: Mapping[str, npt.ArrayLike | Groups] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         missing: Mapping[str, Column | Array] | None = None,
-        intake: Intake | None = None,
         account: Callable[[Collection[str], Collection[str]], Intake] | None = None,
     ) -> LossTable:
         """A table whose losses stay where they are, in a store larger than memory, and are read a block at a time.
@@ -91,16 +90,15 @@ class LossTable(SummedLosses):
         Args:
             missing: name of a loss -> (settings, examples), True where its outcome is missing; the column must hold some
                 finite number there, which counts for nothing.
-            intake: what became of the rows that it was made of.
-            account: the same of a table that is computed from something smaller, whose rows are not one outcome each: a
-                function of the losses that limits need and of those that are objectives.
+            account: what became of the rows of a table that is computed from something smaller, whose rows are not one
+                outcome each: a function of the losses that limits need and of those that are objectives.
         """
         settings = as_settings(configs)
         ranges = {name: column.range for name, column in columns.items()}
         declared = declared_bounds(bounds or {}, ranges)
         table = object.__new__(cls)
         table._hold(settings, all_examples(columns, groups or {}, missing), ranges, declared)
-        table._intake, table._account = intake, account
+        table._account = account
         return table
 
     def on_demand(
@@ -163,26 +161,23 @@ class LossTable(SummedLosses):
 
     def with_failures(self, recorded_as: Mapping[str, tuple[float, float]]) -> LossTable:
         """The same table, with the smallest and the largest value that were recorded for failed calls, by loss."""
-        table = copy(self)
-        table._failures = dict(recorded_as)
-        return table
+        return self._with(_failures=dict(recorded_as))
 
     def without_default_bounds(self, names: Collection[str]) -> LossTable:
         """The same table, where limits on these losses need bounds that were declared: prices and tokens have no usual ones."""
-        table = copy(self)
-        table._unbounded = frozenset(names) - set(self._bounds)
-        return table
+        return self._with(_unbounded=frozenset(names) - set(self._bounds))
 
     def with_compared_examples(self) -> LossTable:
         """The same table, marked as checked for copies by the examples themselves, which tell more than their losses."""
-        table = copy(self)
-        table.examples_compared = True
-        return table
+        return self._with(examples_compared=True)
 
     def with_intake(self, intake: Intake) -> LossTable:
         """The same table with an account of the rows that it was made of."""
+        return self._with(_intake=intake)
+
+    def _with(self, **attributes: Any) -> LossTable:
         table = copy(self)
-        table._intake = intake
+        vars(table).update(attributes)
         return table
 
     @property
@@ -242,9 +237,17 @@ class LossTable(SummedLosses):
         )
 
     def _repr_html_(self) -> str:
-        from riskfront._data.table import table_view
-
-        return table_view(self)
+        """Sizes, losses, groups and the first settings, as HTML."""
+        kinds = ("0/1" if self.is_binary(name) else "number" for name in self.loss_names)
+        rows = [[name, kind, *self.observed_range(name)] for name, kind in zip(self.loss_names, kinds, strict=True)]
+        groups = [[name, len(self.group(name).levels)] for name in self.group_names]
+        return notebook.card(
+            "LossTable",
+            {"settings": self.n_configs, "examples": self.n_examples},
+            notebook.table("Losses", ["name", "kind", "smallest", "largest"], rows),
+            notebook.table("Groups", ["name", "levels"], groups) if groups else "",
+            notebook.frame("Settings", self.configs),
+        )
 
     def config(self, row: int) -> dict[str, Any]:
         """One setting as plain Python values."""
@@ -351,11 +354,8 @@ class LossTable(SummedLosses):
 
     def _describe_as(self, other: LossTable) -> None:
         """What is known of the examples beside their losses."""
-        self.notes, self.copies_left_out, self.examples_digest = (
-            other.notes,
-            other.copies_left_out,
-            other.examples_digest,
-        )
+        self.notes, self.copies_left_out = other.notes, other.copies_left_out
+        self.examples_digest = other.examples_digest
 
     def joined_with(self, other: LossTable) -> LossTable:
         """All examples of two parts of one table that share none: its sums are theirs, added up."""
@@ -449,27 +449,8 @@ def table_digest(configs: pd.DataFrame, sample: Sample, bounds: Mapping[str, Bou
     if sample.examples is not None:
         arrays["examples"] = sample.examples
     description = {
-        "configs": {name: _plain_values(configs[name]) for name in configs},
+        "configs": {name: list(map(plain, configs[name].tolist())) for name in configs},
         "bounds": {name: bounds.get(name, (0.0, 1.0)) for name in sample.losses},
         "levels": {name: groups.levels for name, groups in sample.groups.items()},
     }
     return (fast_fingerprint if fast else fingerprint)(description, arrays)
-
-
-def _plain_values(column: pd.Series) -> list[Any]:
-    """Values as Python's own; numbers all at once."""
-    return column.tolist() if column.dtype.kind in "biuf" else [plain(value) for value in column]
-
-
-def table_view(table: LossTable) -> str:
-    """Sizes, losses, groups and the first settings, as HTML."""
-    kinds = ("0/1" if table.is_binary(name) else "number" for name in table.loss_names)
-    rows = [[name, kind, *table.observed_range(name)] for name, kind in zip(table.loss_names, kinds, strict=True)]
-    groups = [[name, len(table.group(name).levels)] for name in table.group_names]
-    return notebook.card(
-        "LossTable",
-        {"settings": table.n_configs, "examples": table.n_examples},
-        notebook.table("Losses", ["name", "kind", "smallest", "largest"], rows),
-        notebook.table("Groups", ["name", "levels"], groups) if groups else "",
-        notebook.frame("Settings", table.configs),
-    )

@@ -143,9 +143,8 @@ def _packed(groups: Groups) -> dict[str, Any]:
 def _unpacked(packed: Mapping[str, Any], n_examples: int) -> Groups:
     size = 4 * n_examples
     try:
-        unpacked = zlib.decompressobj().decompress(
-            base64.b64decode(packed["codes"]), size + 1
-        )  # and not what it unpacks to
+        # one byte more than there must be, and not whatever it unpacks to
+        unpacked = zlib.decompressobj().decompress(base64.b64decode(packed["codes"]), size + 1)
     except zlib.error:
         unpacked = b""
     if len(unpacked) != size:

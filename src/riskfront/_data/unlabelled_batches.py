@@ -7,6 +7,7 @@ along, and no unlabelled example ever speaks for two labelled ones: a mean share
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,10 +42,6 @@ class Batches:
     labelled: IntArray
     unlabelled: IntArray
 
-    @property
-    def size(self) -> int:
-        return int(self.unlabelled.shape[1])
-
 
 def with_batch_means(
     table: LossTable, unlabelled: LossTable, wanted: Sequence[ProxyMeans], seed: int
@@ -66,7 +63,13 @@ def with_batch_means(
     made, used = {}, 0
     for means in wanted:
         batches = list(_batches(table, unlabelled, means, order))
-        _must_be_enough(means, batches, table.n_examples, unlabelled.n_examples)
+        if not batches:
+            where = f" in some {means.per}" if means.per else ""
+            raise InvalidInputError(
+                f"there must be at least as many unlabelled examples as labelled ones{where}, so that each of these has one "
+                f"of its own; got {unlabelled.n_examples:,} for {table.n_examples:,}. With so few they could not help: leave "
+                "the proxy out."
+            )
         made[means.name] = _means(table, unlabelled, means, batches, rows)
         used = max(used, sum(batch.unlabelled.size for batch in batches))
     bounds = {means.name: _bounds(table, unlabelled, means.proxy) for means in wanted}
@@ -76,12 +79,11 @@ def with_batch_means(
 def _batches(table: LossTable, unlabelled: LossTable, means: ProxyMeans, order: IntArray) -> Iterator[Batches]:
     """Within each kind of examples all batches have one size, as large as there are unlabelled examples for."""
     mine, others = _kinds(table, means), _kinds(unlabelled, means)
-    others_in_order: dict[Hashable, list[int]] = {}
+    others_in_order, of_kind = defaultdict[Hashable, list[int]](list), defaultdict[Hashable, list[int]](list)
     for position in order.tolist():
-        others_in_order.setdefault(others[position], []).append(position)
-    of_kind: dict[Hashable, list[int]] = {}
+        others_in_order[others[position]].append(position)
     for position, kind in enumerate(mine):
-        of_kind.setdefault(kind, []).append(position)
+        of_kind[kind].append(position)
     for kind, labelled in of_kind.items():
         found = others_in_order.get(kind, [])
         size = len(found) // len(labelled)
@@ -100,16 +102,6 @@ def _kinds(table: LossTable, means: ProxyMeans) -> list[Hashable]:
         holds = [level in (1, True) for level in groups.levels]
         kinds = [kind if holds[code] else None for kind, code in zip(kinds, groups.codes, strict=True)]
     return kinds
-
-
-def _must_be_enough(means: ProxyMeans, batches: Sequence[Batches], n: int, n_unlabelled: int) -> None:
-    if batches:
-        return
-    where = f" in some {means.per}" if means.per else ""
-    raise InvalidInputError(
-        f"there must be at least as many unlabelled examples as labelled ones{where}, so that each of these has one of its "
-        f"own; got {n_unlabelled:,} for {n:,}. With so few they could not help: leave the proxy out."
-    )
 
 
 def _means(

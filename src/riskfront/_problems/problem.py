@@ -15,30 +15,9 @@ from riskfront._support.values import is_number, known
 from riskfront.errors import InvalidInputError
 
 #: columns of results, which no loss may be called
-_RESERVED = frozenset(
-    [
-        "p_value",
-        "level",
-        "tested_at",
-        "tested_by",
-        "certified",
-        "picked",
-        "chosen",
-        "planned",
-        "weight",
-        "alpha",
-        "n_certified",
-        "n_picked",
-        "n_tested",
-        "n_chosen",
-        "method",
-        "trial",
-        "violated",
-        "any_violated",
-        "held_out_above",
-        "held_out_shown",
-    ]
-)
+_RESERVED = {"p_value", "level", "tested_at", "tested_by", "certified", "picked", "chosen", "planned"}
+_RESERVED |= {"weight", "alpha", "n_certified", "n_picked", "n_tested", "n_chosen", "method", "trial"}
+_RESERVED |= {"violated", "any_violated", "held_out_above", "held_out_shown"}
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from riskfront._problems.targets import asked_for
 from riskfront._support.values import known
 from riskfront.errors import InvalidInputError
 
@@ -27,15 +28,7 @@ def check(limit: Limit) -> None:
         raise InvalidInputError(
             f"proxy must name another loss than '{limit.loss}', one that is known without labels; got {limit.proxy!r}."
         )
-    kinds = {
-        "quantile": limit.quantile is not None,
-        "over": bool(limit.over),
-        "gap_per": limit.gap_per is not None,
-        "worst": limit.worst is not None,
-        "weights": limit.weights is not None,
-        "padded": limit.padded,
-    }
-    asked = [name for name, there in kinds.items() if there]
+    asked = asked_for(limit, "quantile", "over", "gap_per", "worst", "weights", "padded")
     if asked:
         raise InvalidInputError(
             f"a proxy helps with limits on a mean, in groups, under a condition or as a drop; '{limit.loss}' asks for "

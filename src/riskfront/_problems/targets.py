@@ -97,18 +97,15 @@ def name_of(limit: Limit) -> str:
     return name
 
 
+def asked_for(limit: Limit, *options: str) -> list[str]:
+    """Those of the options that a limit asks for."""
+    given = {name: getattr(limit, name) for name in options}
+    return [name for name, value in given.items() if value is not None and value is not False and value != ()]
+
+
 def check(limit: Limit) -> None:
     """Raise a clear error if a limit asks for what cannot be, or for two things that have no meaning together."""
-    kinds = {
-        "over": bool(limit.over),
-        "gap_per": limit.gap_per is not None,
-        "worst": limit.worst is not None,
-        "weights": limit.weights is not None,
-        "drop_from": limit.drop_from is not None,
-        "quantile": limit.quantile is not None,
-        "padded": limit.padded,
-    }
-    asked = [name for name, there in kinds.items() if there]
+    asked = asked_for(limit, "over", "gap_per", "worst", "weights", "drop_from", "quantile", "padded")
     new = [name for name in asked if name in ("over", "gap_per", "worst", "weights")]
     if not new:
         if limit.largest_weight is not None or limit.threshold is not None:

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,31 +26,19 @@ _FAST_BLOCK = 1 << 18  # bytes of one BLAKE3 digest: never change it, or old dig
 _BYTES_PER_TURN = 1 << 22  # bytes that a thread takes before it asks for more: asking costs as much as a small block
 
 
-@runtime_checkable
-class Digested(Protocol):
-    """An array that knows, or finds out row by row, the SHA-256 of each of its rows."""
-
-    @property
-    def dtype(self) -> Any: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    def row_digests(self) -> list[bytes]: ...
-
-
-def fingerprint(description: Mapping[str, Any], arrays: Mapping[str, Array | Digested]) -> str:
-    """The digest of the description, of each array's name, type and shape, and of the digests of its rows."""
-    rows = (array.row_digests() if isinstance(array, Digested) else row_digests(array) for array in arrays.values())
+def fingerprint(description: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
+    """The digest of the description, of each array's name, type and shape, and of the digests of its rows: its own
+    ``row_digests``, where it has such a method."""
+    rows = (row_digests(a) if isinstance(a, np.ndarray) else a.row_digests() for a in arrays.values())
     return _joined(description, arrays, rows)
 
 
-def fast_fingerprint(description: Mapping[str, Any], arrays: Mapping[str, Array | Digested]) -> str:
+def fast_fingerprint(description: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
     """The same with BLAKE3, of blocks of rows instead of single ones. Arrays that stay in a store are read for it."""
     return BLAKE3 + _joined(description, arrays, (_block_digests(array) for array in arrays.values()))
 
 
-def _joined(
-    description: Mapping[str, Any], arrays: Mapping[str, Array | Digested], digests: Iterable[Sequence[bytes]]
-) -> str:
+def _joined(description: Mapping[str, Any], arrays: Mapping[str, Any], digests: Iterable[Sequence[bytes]]) -> str:
     shapes = {name: (array.dtype.str, array.shape) for name, array in arrays.items()}
     digest = hashlib.sha256(json.dumps([description, shapes], sort_keys=True).encode())
     for parts in digests:

@@ -128,7 +128,7 @@ def _file_digest(path: Path) -> str:
     from blake3 import blake3
 
     if path.stat().st_size == 0:
-        return str(blake3(b"").hexdigest())
+        return digest_of_bytes(b"")
     return str(blake3(max_threads=blake3.AUTO).update_mmap(path).hexdigest())
 
 
@@ -153,11 +153,7 @@ def seal(path: str | os.PathLike[str]) -> None:
 
 
 def check_seal(path: str | os.PathLike[str], *, required: bool = False) -> None:
-    """An error if a file is not what was sealed; files of other programs have no seal.
-
-    Args:
-        required: this file must have one.
-    """
+    """An error if a file is not what was sealed; files of other programs have no seal, unless it is ``required``."""
     try:
         about = os.stat(path)
     except OSError:

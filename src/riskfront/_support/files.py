@@ -30,11 +30,8 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str], *, durable: bool = False) -> Iterator[Path]:
-    """A temporary path next to ``path`` to write to; it takes the place of ``path`` when the block ends without an error.
-
-    Args:
-        durable: wait until it is on the disk, so that it survives a loss of power.
-    """
+    """A temporary path next to ``path`` to write to; it takes the place of ``path`` when the block ends without an error, and
+    if it shall be ``durable`` it is on the disk then, so that it survives a loss of power."""
     target = Path(os.path.realpath(path))  # a link stays a link; the file that it names is written
     check_writable(target)
     try:
@@ -155,18 +152,14 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
 def remembered(name: str, make: Callable[[], str]) -> str:
     """The text of that name, made once and kept. A file that was cut off or changed is made again."""
     file = cache_folder() / name
-    try:
+    with contextlib.suppress(OSError, ValueError):
         digest, _, text = file.read_text(encoding="utf-8").partition("\n")
         if digest == _text_digest(text):
             return text
-    except (OSError, ValueError):
-        pass
     text = make()
-    try:
+    with contextlib.suppress(OSError, StoreError):  # a read-only home costs time, nothing else
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, f"{_text_digest(text)}\n{text}")
-    except (OSError, StoreError):
-        pass  # a read-only home costs time, nothing else
     return text
 
 

@@ -20,7 +20,7 @@ import io
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -83,20 +83,62 @@ class Description:
         named = _own_name(value)
         if named is not None:
             return joined("named", [named])
-        found = described_data(self, value)
-        if found is None:
-            found = self._described_code(value)
-        return self._described_object(value) if found is None else found
+        return self._described_data(value) or self._described_code(value) or self._described_object(value)
 
     def _pairs(self, items: Iterable[tuple[Any, Any]]) -> Iterable[str]:
         return (self.of(part) for pair in items for part in pair)
 
-    def alone(self, value: Any) -> str:
+    def _alone(self, value: Any) -> str:
         """As if nothing else had been seen: parts of a set come in another order in each process."""
         known, self._known = self._known, {}
         alone = self.of(value)
         self._known = known
         return alone
+
+    # ---------------------------------------------------------------- data
+
+    def _described_data(self, value: Any) -> str | None:
+        if isinstance(value, set | frozenset):
+            return joined("set", [self.of(type(value)), *sorted(self._alone(part) for part in value)])
+        if isinstance(value, np.ndarray):
+            return self._array(value)
+        if isinstance(value, pd.DataFrame):
+            columns = (value.iloc[:, at] for at in range(value.shape[1]))
+            return joined(
+                "frame", [self.of(value.columns), self.of(value.index), *(self._values(column) for column in columns)]
+            )
+        if isinstance(value, pd.Series):
+            return joined("series", [self.of(value.name), self.of(value.index), self._values(value)])
+        if isinstance(value, pd.Index):
+            return joined("index", [self.of(list(value.names)), self._values(value)])
+        tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+        return self._tensor(value) if tensor is not None and isinstance(value, tensor) else None
+
+    def _array(self, array: np.ndarray[Any, Any]) -> str:
+        header = [array.dtype.str if array.dtype.names is None else str(array.dtype.descr), str(array.shape)]
+        if isinstance(array, np.ma.MaskedArray):
+            header += [self.of(np.ma.getmaskarray(array)), self.of(array.filled())]
+            return joined("masked", header)
+        if array.dtype.hasobject:
+            return joined("objects", [*header, *(self.of(part) for part in array.ravel().tolist())])
+        return joined("array", header, np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+    def _values(self, column: pd.Series | pd.Index[Any]) -> str:
+        kind = column.dtype
+        if isinstance(kind, pd.CategoricalDtype):
+            codes = column.cat.codes if isinstance(column, pd.Series) else column.codes  # type: ignore[attr-defined]
+            held = [self.of(kind.categories), self.of(np.asarray(codes)), str(kind.ordered)]
+            return joined("categories", held)
+        values = column.to_numpy() if isinstance(kind, np.dtype) else column.to_numpy(dtype=object)
+        return joined("column", [str(kind), self.of(values)])
+
+    def _tensor(self, tensor: Any) -> str:
+        held = [str(tensor.dtype), str(tuple(tensor.shape)), self._attributes(getattr(tensor, "__dict__", {}))]
+        if tensor.is_meta:  # it has a shape and no content
+            return joined("tensor", held)
+        values = tensor.detach()
+        values = (values if "strided" in str(values.layout) else values.to_dense()).cpu().contiguous().reshape(-1)
+        return joined("tensor", held, values.view(sys.modules["torch"].uint8).numpy().data)
 
     # ---------------------------------------------------------------- code
 
@@ -148,18 +190,18 @@ class Description:
     def _users_function(self, function: FunctionType) -> str:
         variables = function.__globals__
         package = variables.get("__package__") or str(variables.get("__name__", "")).rpartition(".")[0]
-        named = named_by(function.__code__, package)
+        named, attributes = named_by(function.__code__)
         self._packages.add("sys")  # what Python runs is of Python's version
-        for module in named.modules:
+        for module in imported_by(function.__code__, package):
             self._note(module)
         held = [function.__code__, function.__defaults__, function.__kwdefaults__]
-        refers = {name: variables[name] for name in named.variables & variables.keys()}
+        refers = {name: variables[name] for name in named & variables.keys()}
         refers |= dict(zip(function.__code__.co_freevars, map(_content, function.__closure__ or ()), strict=True))
         followed = (
-            self._module(part, frozenset(named.attributes)) if isinstance(part, ModuleType) else self.of(part)
+            self._module(part, attributes) if isinstance(part, ModuleType) else self.of(part)
             for part in (refers[name] for name in sorted(refers))
         )
-        parts = [*self._all(held), *sorted(refers), *followed, self.attributes(vars(function))]
+        parts = [*self._all(held), *sorted(refers), *followed, self._attributes(vars(function))]
         return joined("function", parts)
 
     def _bytecode(self, code: CodeType) -> str:
@@ -172,7 +214,7 @@ class Description:
         if not is_users(value):
             return self._installed(value.__module__, value.__qualname__)
         own = {name: part for name, part in vars(value).items() if _is_written(name, part)}
-        return joined("class", [*self._all([type(value), *value.__bases__]), self.attributes(own)])
+        return joined("class", [*self._all([type(value), *value.__bases__]), self._attributes(own)])
 
     def _module(self, module: ModuleType, attributes: frozenset[str]) -> str:
         """A module and, where it is the user's, what it holds under these names: code may be the same and a value not."""
@@ -209,30 +251,25 @@ class Description:
         held = getattr(value, "__dict__", {})
         if kind is _WITH_CACHE:
             return joined("wrapped", self._all([kind, held["__wrapped__"]]))
-        try:
-            reduced = _reduce(value)
+        try:  # how pickle would make the object anew: a name, or a function, its arguments, a state, items and pairs
+            reduce: Any = copyreg.dispatch_table.get(kind)
+            reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
         except Exception as error:
             if not held:
                 raise UnreadableError(f"{kind.__module__}.{kind.__qualname__} is not ({error})") from None
-            return joined("object", [self.of(kind), self.attributes(held)])
+            return joined("object", [self.of(kind), self._attributes(held)])
         if isinstance(reduced, str):
             return joined("name", [self.of(kind), reduced])
         make, arguments, state, items, pairs = [*reduced, None, None, None][:5]
-        attributes = self.attributes(state) if isinstance(state, Mapping) else self.of(state)
+        attributes = self._attributes(state) if isinstance(state, Mapping) else self.of(state)
         parts = [*self._all([kind, make, arguments, list(items or ())]), attributes, *self._pairs(pairs or ())]
         return joined("object", parts)
 
-    def attributes(self, held: Mapping[Any, Any]) -> str:
+    def _attributes(self, held: Mapping[Any, Any]) -> str:
         """In the order of names: that of assignments says nothing. Nor does the address of another attribute (scikit-learn)."""
         addresses = {id(part) for part in held.values()}
         parts = {str(name): "address" if type(v) is int and v in addresses else self.of(v) for name, v in held.items()}
         return joined("attributes", (text for name in sorted(parts) for text in (name, parts[name])))
-
-
-def _reduce(value: Any) -> Any:
-    """How pickle would make the object anew: a name, or a function, its arguments, a state, items and pairs."""
-    reduce: Any = copyreg.dispatch_table.get(type(value))
-    return value.__reduce_ex__(4) if reduce is None else reduce(value)
 
 
 def _content(cell: CellType) -> Any:
@@ -260,66 +297,6 @@ def _own_name(value: Any) -> str | None:
     return named if isinstance(named, str) and inspect.getattr_static(value, "fingerprint", None) is not None else None
 
 
-class Describes(Protocol):
-    """Whoever knows what the parts of data are, which may be any objects."""
-
-    def of(self, value: Any) -> str:
-        """What an object is."""
-
-    def alone(self, value: Any) -> str:
-        """The same, as if nothing else had been seen."""
-
-    def attributes(self, held: Mapping[Any, Any]) -> str:
-        """What the attributes of an object are."""
-
-
-def described_data(parts: Describes, value: Any) -> str | None:
-    if isinstance(value, set | frozenset):
-        return joined("set", [parts.of(type(value)), *sorted(parts.alone(part) for part in value)])
-    if isinstance(value, np.ndarray):
-        return _described_array(parts, value)
-    if isinstance(value, pd.DataFrame):
-        columns = (value.iloc[:, at] for at in range(value.shape[1]))
-        return joined(
-            "frame", [parts.of(value.columns), parts.of(value.index), *(_values(parts, column) for column in columns)]
-        )
-    if isinstance(value, pd.Series):
-        return joined("series", [parts.of(value.name), parts.of(value.index), _values(parts, value)])
-    if isinstance(value, pd.Index):
-        return joined("index", [parts.of(list(value.names)), _values(parts, value)])
-    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-    return _described_tensor(parts, value) if tensor is not None and isinstance(value, tensor) else None
-
-
-def _described_array(parts: Describes, array: np.ndarray[Any, Any]) -> str:
-    header = [array.dtype.str if array.dtype.names is None else str(array.dtype.descr), str(array.shape)]
-    if isinstance(array, np.ma.MaskedArray):
-        header += [parts.of(np.ma.getmaskarray(array)), parts.of(array.filled())]
-        return joined("masked", header)
-    if array.dtype.hasobject:
-        return joined("objects", [*header, *(parts.of(part) for part in array.ravel().tolist())])
-    return joined("array", header, np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-
-
-def _values(parts: Describes, column: pd.Series | pd.Index[Any]) -> str:
-    kind = column.dtype
-    if isinstance(kind, pd.CategoricalDtype):
-        codes = column.cat.codes if isinstance(column, pd.Series) else column.codes  # type: ignore[attr-defined]
-        held = [parts.of(kind.categories), parts.of(np.asarray(codes)), str(kind.ordered)]
-        return joined("categories", held)
-    values = column.to_numpy() if isinstance(kind, np.dtype) else column.to_numpy(dtype=object)
-    return joined("column", [str(kind), parts.of(values)])
-
-
-def _described_tensor(parts: Describes, tensor: Any) -> str:
-    held = [str(tensor.dtype), str(tuple(tensor.shape)), parts.attributes(getattr(tensor, "__dict__", {}))]
-    if tensor.is_meta:  # it has a shape and no content
-        return joined("tensor", held)
-    values = tensor.detach()
-    values = (values if "strided" in str(values.layout) else values.to_dense()).cpu().contiguous().reshape(-1)
-    return joined("tensor", held, values.view(sys.modules["torch"].uint8).numpy().data)
-
-
 def joined(kind: str, parts: Iterable[str], data: Any = b"") -> str:
     """One digest for a kind, a list of texts, and bytes."""
     digest = hashlib.sha256(kind.encode())
@@ -334,11 +311,8 @@ def joined(kind: str, parts: Iterable[str], data: Any = b"") -> str:
 
 def fingerprint_data(value: Any) -> str:
     """The digest of examples."""
-    return _described(
-        value,
-        "examples must be data whose content can be hashed, so that a store is never continued on others",
-        "Give it",
-    ).digest
+    must = "examples must be data whose content can be hashed, so that a store is never continued on others"
+    return _described(value, must, "Give it").digest
 
 
 def fingerprint_code(function: Callable[..., Any]) -> str:
@@ -348,12 +322,8 @@ def fingerprint_code(function: Callable[..., Any]) -> str:
 
 def described_code(function: Callable[..., Any]) -> Description:
     """The same with the packages that the code names."""
-    return _described(
-        function,
-        "what the losses function refers to must have content that can be hashed, so that a store is never continued with "
-        "other code",
-        "Give it, or the function,",
-    )
+    must = "what the losses function refers to must have content that can be hashed, so that a store is never continued with"
+    return _described(function, f"{must} other code", "Give it, or the function,")
 
 
 def _described(value: Any, must: str, give: str) -> Description:

@@ -30,12 +30,7 @@ class ProgressBar:
     """
 
     def __init__(
-        self,
-        title: str,
-        total: int | None,
-        done: int = 0,
-        shown: bool | None = None,
-        work: float | None = None,
+        self, title: str, total: int | None, done: int = 0, shown: bool | None = None, work: float | None = None
     ) -> None:
         from rich.console import Console
 
@@ -46,35 +41,19 @@ class ProgressBar:
         self._lines = None if shown is not None or console.is_terminal else _Lines(title, total, done, self._pace)
         if console.is_terminal if shown is None else shown:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+            from rich.text import Text
 
             pace = self._pace
 
-            class Rate(TextColumn):
-                """Settings a second, or seconds a setting when they are slow."""
+            class RateAndLeft(TextColumn):
+                """Settings a second, or seconds a setting when they are slow; and the time left, as in the lines of a log."""
 
                 def render(self, task: Task) -> Any:
-                    from rich.text import Text
+                    speed, left = task.speed or 0, pace.left()
+                    rate = f"{speed:.1f}/s" if speed >= 1 else f"{1 / speed:.1f} s each" if speed else ""
+                    return Text(f"{rate} " + ("" if left is None or task.finished else f"{_in_words(left)} left"))
 
-                    if not task.speed:
-                        return Text("")
-                    return Text(f"{task.speed:.1f}/s" if task.speed >= 1 else f"{1 / task.speed:.1f} s each")
-
-            class Left(TextColumn):
-                """As in the lines of a log."""
-
-                def render(self, task: Task) -> Any:
-                    from rich.text import Text
-
-                    left = pace.left()
-                    return Text("" if left is None or task.finished else f"{_in_words(left)} left")
-
-            columns = [
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                Rate(""),
-                Left(""),
-            ]
+            columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), RateAndLeft("")]
             self._bar = Progress(*columns, console=console, transient=shown is None)
             self._task = self._bar.add_task(title, total=total, completed=done)
 
@@ -139,18 +118,12 @@ class _Lines:
         if now < self._next or (self._total is not None and self._done >= self._total):
             return
         self._next = now + LATER_LINES
-        if self._total is None:
-            print(f"{self._title}: {self._done:,} so far", file=sys.stderr, flush=True)
-            return
-        line = f"{self._title}: {self._done:,} of {self._total:,}"
-        left = self._pace.left()
-        if left is not None:
-            line += f", {_in_words(left)} left"
-        print(line, file=sys.stderr, flush=True)
+        left = self._pace.left()  # None where the total is not known
+        so_far = f"{self._done:,} so far" if self._total is None else f"{self._done:,} of {self._total:,}"
+        rest = "" if left is None else f", {_in_words(left)} left"
+        print(f"{self._title}: {so_far}{rest}", file=sys.stderr, flush=True)
 
 
 def _in_words(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return (
-        f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min" if minutes else "under a minute"
-    )
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else "under a minute"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -23,7 +22,7 @@ def save_sealed(
     """Write arrays and texts, whole or not at all."""
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     about = dict(metadata or {})
-    with written_whole(Path(path)) as target:
+    with written_whole(path) as target:
         try:
             save_file(contiguous, target, metadata={**about, DIGEST: _digest(contiguous, about)})
         except SafetensorError as error:  # of a disk that is full

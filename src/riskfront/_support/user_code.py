@@ -10,7 +10,6 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -36,7 +35,8 @@ def is_known_by_name(value: Any) -> bool:
     """Whether an installed or compiled function is what its name says: none that wraps another, or was made by a function."""
     place, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     module = sys.modules.get(place) if isinstance(place, str) else None
-    if module is None or not isinstance(name, str) or (_is_users_module(module) and not _is_compiled(module)):
+    compiled = str(getattr(module, "__file__", "")).endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES))
+    if module is None or not isinstance(name, str) or (_is_users_module(module) and not compiled):
         return False
     found: Any = module
     for part in name.split("."):
@@ -55,25 +55,12 @@ def version_of(package: str) -> str:
         return ", ".join(f"{name} {found[name]}" for name in sorted(found))
 
 
-@dataclass(slots=True)
-class Named:
-    """What a piece of code and those defined in it name: global variables, attributes of anything, modules it imports."""
-
-    variables: set[str] = field(default_factory=set)
-    attributes: set[str] = field(default_factory=set)
-    modules: set[str] = field(default_factory=set)
-
-
-def named_by(code: CodeType, package: str) -> Named:
-    """All names in a piece of code; ``package`` is where its relative imports start."""
-    found = Named(modules=imported_by(code, package))
-    for part in _nested(code):
-        for step in dis.get_instructions(part):
-            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
-                found.variables.add(step.argval)
-            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-                found.attributes.add(step.argval)
-    return found
+def named_by(code: CodeType) -> tuple[set[str], frozenset[str]]:
+    """The global variables, and the attributes of anything, that a piece of code and those defined in it name."""
+    steps = [step for part in _nested(code) for step in dis.get_instructions(part)]
+    loads = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+    variables = {step.argval for step in steps if step.opname in loads}
+    return variables, frozenset(step.argval for step in steps if step.opname in ("LOAD_ATTR", "LOAD_METHOD"))
 
 
 def imported_by(code: CodeType, package: str) -> set[str]:
@@ -91,7 +78,10 @@ def imported_by(code: CodeType, package: str) -> set[str]:
 def spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
     """Where a module of the user's is, found without importing it; None if it is none of theirs, or not there."""
     top, *inner = name.split(".")
-    spec = _loaded_spec(top) or _found_spec(top)
+    try:
+        spec = _loaded_spec(top) or importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
     for part in inner:
         if spec is None or spec.submodule_search_locations is None:
             return None
@@ -126,10 +116,6 @@ def _is_users_file(file: str) -> bool:
     return not standard and _INSTALLED.isdisjoint(path.parts)
 
 
-def _is_compiled(module: ModuleType) -> bool:
-    return str(getattr(module, "__file__", "")).endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES))
-
-
 def _nested(code: CodeType) -> Iterator[CodeType]:
     yield code
     for constant in code.co_consts:
@@ -148,13 +134,6 @@ def _imported(name: str, level: int, names: tuple[str, ...], package: str) -> se
 
 def _loaded_spec(name: str) -> importlib.machinery.ModuleSpec | None:
     return getattr(sys.modules.get(name), "__spec__", None)
-
-
-def _found_spec(name: str) -> importlib.machinery.ModuleSpec | None:
-    try:
-        return importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
 
 
 @functools.cache

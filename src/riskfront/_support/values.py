@@ -56,11 +56,10 @@ def to_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
 
 def from_columns(columns: Mapping[str, list[Any]]) -> pd.DataFrame:
     """The opposite of ``to_columns``. A missing group stays None; a missing number becomes nan."""
-    return pd.DataFrame({name: pd.Series(values, dtype=_kind(name, values)) for name, values in columns.items()})
 
+    def kind(name: str, values: list[Any]) -> Any:
+        """The type of a column with gaps: numbers, or anything else; None lets pandas see for itself."""
+        numbers = None in values and all(value is None or isinstance(value, float) for value in values)
+        return object if name == "group" else float if numbers else None
 
-def _kind(name: str, values: list[Any]) -> Any:
-    """The type of a column with gaps: numbers, or anything else; None lets pandas see for itself."""
-    if name == "group":
-        return object
-    return float if None in values and all(value is None or isinstance(value, float) for value in values) else None
+    return pd.DataFrame({name: pd.Series(values, dtype=kind(name, values)) for name, values in columns.items()})

@@ -34,12 +34,8 @@ _BLOCK = 1 << 14
 
 
 def n_copies(fingerprints: Array, columns: Sequence[Array] = ()) -> int:
-    """How many of n examples repeat the content of another; 0 where independent draws could explain it.
-
-    Args:
-        fingerprints: (n,), equal for equal contents.
-        columns: (n,) each, what the contents are made of; without them, how often each comes is all that is looked at.
-    """
+    """How many of n examples, by their fingerprints, repeat the content of another; 0 where independent draws could explain it.
+    Without the columns, (n,) each, that they are made of, how often each content comes is all that is looked at."""
     counts = np.unique(fingerprints, return_counts=True)[1]
     extra = len(fingerprints) - len(counts)
     if extra and (
@@ -110,14 +106,8 @@ def _pairs_by_rounding(values: Array) -> float:
 
 
 def one_is_continuous(columns: Iterable[Array], first: IntArray, again: IntArray, n: int) -> bool:
-    """Whether the values of one of the columns, (n,) each, tell contents apart and lie on no grid on which n draws could meet.
-
-    Args:
-        columns: what the contents are made of.
-        first: where each content is.
-        again: where each content is that comes again; they must be told apart too.
-        n: draws.
-    """
+    """Whether the values of one of the columns, (n,) each, tell contents apart, and those that come again too, and lie on no
+    grid on which n draws could meet. ``first`` and ``again``: where each content is, and each that comes again."""
     for column in columns:
         values = np.asarray(column, dtype=np.float64)
         told_apart = all(len(np.unique(values[some])) >= _TOLD_APART * len(some) for some in (first, again))

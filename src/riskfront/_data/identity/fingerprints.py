@@ -7,6 +7,7 @@ compare the examples themselves, ``accelerate`` texts, tables and ``check`` loss
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import unicodedata
@@ -119,9 +120,8 @@ class ExampleFingerprints:
             if n_copies(found.numbers, found.columns):
                 return found
         for rounded in (one._rounded(digits) for one in kept for digits in _FEW_DIGITS):
-            if rounded is not None and n_copies(
-                rounded.numbers
-            ):  # rounded numbers are no longer rich, however they look
+            # without columns: rounded numbers are no longer rich, however they look
+            if rounded is not None and n_copies(rounded.numbers):
                 return rounded
         return self
 
@@ -362,8 +362,7 @@ def _columns(part: Any) -> list[Array] | None:
     if isinstance(part, pd.DataFrame):
         return [readable(part.iloc[:, at].to_numpy()) for at in range(part.shape[1])]
     if isinstance(part, Mapping):
-        part = pd.DataFrame({name: list(values) for name, values in part.items()})
-        return _columns(part)
+        return _columns(pd.DataFrame({name: list(values) for name, values in part.items()}))
     if hasattr(part, "tocsr"):
         if part.shape[0] * part.shape[1] > _LARGE:
             return _columns_of_sparse(part.tocsr())
@@ -388,12 +387,10 @@ def _as_array(examples: list[Any]) -> Any:
     """A list of numbers, of texts, of rows, or of records as an array, or as a frame."""
     if examples and all(isinstance(one, Mapping) for one in examples):
         return pd.DataFrame(examples)
-    try:
+    with contextlib.suppress(ValueError):  # rows of different lengths
         found = np.array(examples)
-    except ValueError:  # rows of different lengths
-        found = None
-    if found is not None and found.dtype.kind in "biuf":
-        return found
+        if found.dtype.kind in "biuf":
+            return found
     holds = np.empty(len(examples), dtype=object)
     holds[:] = examples
     if all(isinstance(one, list | tuple) and len(one) == len(examples[0]) for one in examples) and examples[0]:

@@ -20,13 +20,10 @@ _UNLIKELY = 1e-3  # enough where values are continuous besides, so that two draw
 
 
 def shared(first: Array, second: Array, columns: Callable[[], Iterable[Array]] | None = None) -> int:
-    """How many examples, by their fingerprints in order, are in both; 0 where chance could explain what agrees.
+    """How many examples, by their fingerprints in order, (n,) and (m,), are in both; 0 where chance could explain what agrees.
 
-    Args:
-        first: (n,), of one set of examples.
-        second: (m,), of the other.
-        columns: makes the columns, (n + m,) each, that fingerprints were made of. Ten examples are enough where one of these
-            columns is continuous, thirty otherwise.
+    ``columns`` makes the columns, (n + m,) each, that fingerprints were made of: ten examples are enough where one of these is
+    continuous, thirty otherwise.
     """
     if not len(first) or not len(second):
         return 0
@@ -70,11 +67,8 @@ def seen_before(example_fingerprints: Mapping[str, Any], numbers: Array) -> int:
     across = len(np.intersect1d(values[counts == 1], kept, assume_unique=True))
     if across == 0:
         return 0
-    inside, n, others = (
-        example_fingerprints["twice"] + int((counts == 2).sum()),
-        len(numbers),
-        example_fingerprints["examples"],
-    )
+    n, others = len(numbers), example_fingerprints["examples"]
+    inside = example_fingerprints["twice"] + int((counts == 2).sum())
     share = len(kept) / example_fingerprints["once"]
     chance = share * n * others / (share * n * others + (n**2 + others**2) / 2)
     return round(across / share) if bdtrc(across - 1, across + inside, chance) < _IMPOSSIBLE else 0
@@ -82,7 +76,7 @@ def seen_before(example_fingerprints: Mapping[str, Any], numbers: Array) -> int:
 
 def sample_with_counts(numbers: Array) -> dict[str, Any]:
     """Of contents, (n,), those whose first 32 bits are smallest, which is a random choice, and how often each comes."""
-    values, counts = _first_bits(numbers)
+    values, counts = np.unique(numbers >> np.uint64(32), return_counts=True)
     packed = (values[:_KEPT_ROUNDED].astype("<u4"), np.minimum(counts[:_KEPT_ROUNDED], 255).astype(np.uint8))
     kept, often = (base64.b64encode(array.tobytes()).decode("ascii") for array in packed)
     return {"examples": len(numbers), "kept": kept, "counts": often, "all": order_free_digest(numbers)}
@@ -95,7 +89,7 @@ def seen_before_by_counts(sample: Mapping[str, Any], numbers: Array) -> int:
         return len(numbers)
     kept = np.frombuffer(base64.b64decode(sample["kept"]), dtype="<u4")
     kept_counts = np.frombuffer(base64.b64decode(sample["counts"]), dtype=np.uint8).astype(np.int64)
-    values, counts = _first_bits(numbers)
+    values, counts = np.unique(numbers >> np.uint64(32), return_counts=True)
     looked_at = values <= kept[-1]
     values, counts = values[looked_at], counts[looked_at]
     across = len(np.intersect1d(values[counts == 1], kept[kept_counts == 1], assume_unique=True))
@@ -103,11 +97,6 @@ def seen_before_by_counts(sample: Mapping[str, Any], numbers: Array) -> int:
     if _chance_of_pairs(across, inside, len(numbers), sample["examples"]) >= _IMPOSSIBLE:
         return 0
     return round(len(numbers) * across / (counts == 1).sum())
-
-
-def _first_bits(numbers: Array) -> tuple[Array, IntArray]:
-    values, counts = np.unique(numbers >> np.uint64(32), return_counts=True)
-    return values, counts
 
 
 def _pairs_inside(values: Array, counts: IntArray, others: Array, other_counts: IntArray) -> int:

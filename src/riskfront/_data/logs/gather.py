@@ -29,18 +29,8 @@ def gather(
     latest: bool = False,
     skip_broken: bool = False,
 ) -> Runs:
-    """Runs of all records.
-
-    Args:
-        records: of one tool, of any number of files; the list is emptied, so that their memory is free for what comes after.
-        score: the metric that becomes "score"; "task=metric, task=metric" for several tasks with metrics of their own.
-            Without it, the only metric there is.
-        variant: the filter to take where a tool looked at answers in several ways.
-        where: which runs and examples count.
-        worst: what a failed call scores; 0 without it, if all scores lie in [0, 1].
-        latest: of several logs of one run, take the latest.
-        skip_broken: leave out a later log of some examples alone.
-    """
+    """Runs of all records of one tool, as ``read_runs`` is asked for them; ``variant`` is its filter. The list is emptied, so
+    that its memory is free for what comes after."""
     left_out: Counter[str] = Counter()
     kept = _one_variant(_where(_answers(records, left_out), where, left_out), variant, left_out)
     records.clear()
@@ -72,7 +62,7 @@ def _frame(
         "_answer": np.array([record.answer for record in records], dtype=object),
         "_text": np.array([record.text for record in records], dtype=object),
         "_failed": [record.failed for record in records],
-        "score": [np.nan if r.failed else _usable(_score(r, metric_of[r.task])) for r in records],
+        "score": [np.nan if record.failed else _score(record, metric_of[record.task]) for record in records],
         **_lengths(records),
         **{name: np.array([record.measures.get(name, np.nan) for record in records]) for name in measures},
     }
@@ -193,18 +183,15 @@ def _lengths(records: list[Record]) -> dict[str, Any]:
     return {"response_chars": np.array(found)} if not np.isnan(found).all() else {}
 
 
-def _score(record: Record, metric: str) -> float | Unusable:
-    return record.scores[metric] if metric in record.scores else record.also.get(metric, np.nan)
+def _score(record: Record, metric: str) -> float:
+    score = record.scores[metric] if metric in record.scores else record.also.get(metric, np.nan)
+    if isinstance(score, Unusable):
+        raise InvalidInputError(score.why)
+    return score
 
 
 def _number(score: float | Unusable | None) -> float:
     return float("nan") if score is None or isinstance(score, Unusable) else score
-
-
-def _usable(score: float | Unusable) -> float:
-    if isinstance(score, Unusable):
-        raise InvalidInputError(score.why)
-    return score
 
 
 def _worst(frame: pd.DataFrame, declared: float | None) -> float:
@@ -259,7 +246,8 @@ def _metrics(records: list[Record], score: str | None) -> dict[str, str]:
         known[record.task].update(dict.fromkeys(record.scores))
         also[record.task].update(dict.fromkeys(record.also))
     answered = {record.task for record in records if not record.failed}
-    wanted = _by_task(score) if score else {}
+    pairs = [part.rpartition("=") for part in score.split(",")] if score else []
+    wanted = {task.strip(): metric.strip() for task, _, metric in pairs}
     found: dict[str, str] = {}
     for task, metrics in known.items():
         name = wanted.get(task, wanted.get("")) or (next(iter(metrics)) if len(metrics) == 1 else None)
@@ -279,11 +267,6 @@ def _metrics(records: list[Record], score: str | None) -> dict[str, str]:
             )
         found[task] = name
     return found
-
-
-def _by_task(score: str) -> dict[str, str]:
-    pairs = [part.rpartition("=") for part in score.split(",")]
-    return {task.strip(): metric.strip() for task, _, metric in pairs}
 
 
 def _settings(records: list[Record]) -> tuple[list[dict[str, Any]], list[int]]:

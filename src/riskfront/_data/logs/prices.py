@@ -32,21 +32,23 @@ def priced(runs: Runs, prices: Prices) -> Runs:
         prices: name of a run, or model -> the price of a call, or {"per_call", "per_million_input", "per_million_output"},
             of which the last two need logged tokens.
     """
-    models = runs.settings.iloc[:, 0].astype(str).tolist()
-    cost = np.stack([_cost(runs, row, prices, name, models[row]) for row, name in enumerate(runs.names)])
-    most = most_of_a_call(prices, runs)
-    by_call = {} if most is None else dict(zip(runs.names, most, strict=True))
+    parts = {}
+    for name, model in zip(runs.names, runs.settings.iloc[:, 0].astype(str), strict=True):
+        if name not in prices and model not in prices:
+            raise InvalidInputError(
+                f"every run must have a price; '{name}' has none. Prices: {', '.join(prices) or 'none'}."
+            )
+        given = prices[name if name in prices else model]
+        parts[name] = given if isinstance(given, Mapping) else {"per_call": given}
+    cost = np.stack([_cost(runs, row, name, parts[name]) for row, name in enumerate(runs.names)])
+    # by tokens there is no largest price of a call
+    by_token = any(price for of in parts.values() for kind, price in of.items() if kind != "per_call")
+    by_call = {} if by_token else {name: float(of.get("per_call", 0.0)) for name, of in parts.items()}
     return replace(runs, values={**runs.values, "cost": cost}, call_prices=by_call)
 
 
-def _cost(runs: Runs, row: int, prices: Prices, name: str, model: str) -> FloatArray:
+def _cost(runs: Runs, row: int, name: str, parts: Mapping[str, float]) -> FloatArray:
     """(examples,)."""
-    if name not in prices and model not in prices:
-        raise InvalidInputError(
-            f"every run must have a price; '{name}' has none. Prices: {', '.join(prices) or 'none'}."
-        )
-    given = prices[name if name in prices else model]
-    parts = given if isinstance(given, Mapping) else {"per_call": given}
     total = np.zeros(runs.n_examples)
     for kind, price in parts.items():
         if kind not in _KINDS or not is_number(price) or price < 0:
@@ -64,16 +66,6 @@ def _tokens(runs: Runs, name: str) -> FloatArray:
     """(runs, examples): of all calls that an answer took, where more is known than what its response tells."""
     of_all = runs.values.get(OF_ALL_CALLS[name])
     return runs.value(name) if of_all is None else np.where(np.isnan(of_all), runs.value(name), of_all)
-
-
-def most_of_a_call(prices: Prices, runs: Runs) -> list[float] | None:
-    """For each run the price of a call; None if some are by tokens, of which there is no largest number."""
-    models = runs.settings.iloc[:, 0].astype(str)
-    given = [prices[name if name in prices else model] for name, model in zip(runs.names, models, strict=True)]
-    parts = [price if isinstance(price, Mapping) else {"per_call": price} for price in given]
-    if any(value for part in parts for kind, value in part.items() if kind != "per_call"):
-        return None
-    return [float(part.get("per_call", 0.0)) for part in parts]
 
 
 def read_prices(text: str) -> Prices:

@@ -122,19 +122,15 @@ def _found(path: Path, tool: str | None) -> tuple[Importer, list[Path]]:
             raise InvalidInputError(f"'{path}' must hold logs of {tool}; none were found.")
         return importer, found
     by_tool = {name: _importer(name).files(path) for name in _TOLD_APART}
-    named = [name for name, found in by_tool.items() if found and (path.is_dir() or _wrote(name, path))]
+    # a file whose name does not tell is told by what it holds
+    is_log = {name: getattr(_importer(name), "is_log", lambda file: True) for name in by_tool}
+    named = [name for name, found in by_tool.items() if found and (path.is_dir() or is_log[name](path))]
     if len(named) != 1:
         said = f"logs of {' and '.join(named)}" if named else "none that are known by their names"
         raise InvalidInputError(
             f"one tool must have written the logs in '{path}'; found {said}. Name it: {', '.join(TOOLS)}."
         )
     return _importer(named[0]), by_tool[named[0]]
-
-
-def _wrote(tool: str, path: Path) -> bool:
-    """Whether a file looks like one of a tool inside, where its name does not tell."""
-    is_log = getattr(_importer(tool), "is_log", None)
-    return is_log is None or bool(is_log(path))
 
 
 def _importer(tool: str) -> Importer:
@@ -230,8 +226,10 @@ def read_files(importer: Importer, files: Sequence[Path], skip_broken: bool) -> 
                 raise InvalidInputError(f"'{file}': a log must hold answers; it holds none.")
         except RiskfrontError as error:
             if not skip_broken or len(files) == 1:
-                raise _with_advice(_with_file(error, file), len(files)) from None
-            skipped[f"{file.name}: {_without_file(str(error), file)}"] = 0
+                advice = " To go on without such files: skip_broken=True, --skip-broken." if len(files) > 1 else ""
+                raise _named(error, file, advice) from None
+            reason = str(error).removeprefix(f"'{file}'").lstrip(",: ").removesuffix(".")  # "line 3: must be JSON"
+            skipped[f"{file.name}: {reason}"] = 0
             continue
         partial = next((record.partial for record in found if record.partial), None)
         if skip_broken and partial is not None:
@@ -248,10 +246,11 @@ def read_files(importer: Importer, files: Sequence[Path], skip_broken: bool) -> 
 def _of_log(file: Path, importer: Importer, seen: dict[tuple[str, str], Record]) -> list[Record]:
     """What one file holds. What is ``seen`` of an example is kept once: all models are asked the same long prompts, in the
     same order. So are scores, of which most metrics have few."""
-    found, log, written = list[Record](), str(file), _written(file)
+    found, log = list[Record](), str(file)
+    written = datetime.fromtimestamp(file.stat().st_mtime, tz=timezone.utc)
     scores: dict[Any, Mapping[str, float | Unusable]] = {}
     for record in importer.records(file):
-        record.log, record.when = log, record.when or written
+        record.log, record.when = log, record.when or written.isoformat()
         values = tuple(record.scores.items())
         if len(scores) < _FEW_SCORES or values in scores:
             record.scores = scores.setdefault(values, record.scores)
@@ -267,20 +266,7 @@ def _of_log(file: Path, importer: Importer, seen: dict[tuple[str, str], Record])
     return found
 
 
-def _written(file: Path) -> str:
-    return datetime.fromtimestamp(file.stat().st_mtime, tz=timezone.utc).isoformat()
-
-
-def _with_file(error: RiskfrontError, file: Path) -> RiskfrontError:
-    return error if file.name in str(error) else type(error)(f"'{file}': {error}")
-
-
-def _without_file(words: str, file: Path) -> str:
-    """The reason alone, "line 3: must be JSON", where the file is named before it."""
-    return words.removeprefix(f"'{file}'").lstrip(",: ").removesuffix(".")
-
-
-def _with_advice(error: RiskfrontError, files: int) -> RiskfrontError:
-    if files == 1 or not isinstance(error, InvalidInputError):
-        return error
-    return InvalidInputError(f"{error} To go on without such files: skip_broken=True, --skip-broken.")
+def _named(error: RiskfrontError, file: Path, advice: str) -> RiskfrontError:
+    """The error with the name of its file and, where the file itself is wrong, with advice."""
+    said = str(error) if file.name in str(error) else f"'{file}': {error}"
+    return type(error)(said + (advice if isinstance(error, InvalidInputError) else ""))

@@ -115,13 +115,8 @@ def as_score(value: Any, name: str, where: str) -> float | Unusable:
     number = as_number(value) if isinstance(value, bool | int | float) else None
     if number is not None and not math.isinf(number):
         return number
-    names = {
-        "list": "a list",
-        "dict": "a dictionary",
-        "str": f"the text {value!r}",
-        "float": "infinity",
-        "int": "infinity",
-    }
+    names = {"list": "a list", "dict": "a dictionary", "str": f"the text {value!r}"}
+    names |= dict.fromkeys(("float", "int"), "infinity")
     kind = names.get(type(value).__name__, type(value).__name__)
     return Unusable(f"{where}: the score '{name}' must be one number; got {kind}. Choose another (--score).")
 

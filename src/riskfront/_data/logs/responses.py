@@ -28,10 +28,10 @@ FROM_PROMPT = {
 #: what an evaluation run took depends on the machine that ran it, so that no confidence may rest on it
 NEVER = {
     "latency": "it tells how busy the evaluation was, and is another one where the policy runs",
-    "cost": "a response tells the tokens that it took, and not their price: use input_tokens and output_tokens",
-    "cost_usd": "a response tells the tokens that it took, and not their price: use input_tokens and output_tokens",
-    "total_cost": "a response tells the tokens that it took, and not their price: use input_tokens and output_tokens",
-    "price": "a response tells the tokens that it took, and not their price: use input_tokens and output_tokens",
+    **dict.fromkeys(
+        ("cost", "cost_usd", "total_cost", "price"),
+        "a response tells the tokens that it took, and not their price: use input_tokens and output_tokens",
+    ),
     "failed": "a failed call has no answer to be sure of",
     "samples": "it is how often the evaluation asked",
     "score": "it is what the confidence must predict",
@@ -87,12 +87,8 @@ def mean_logprob(tokens: Iterable[Any]) -> float | None:
 
 
 def agreement(cells: Any, texts: Any, calls: pd.Series[int]) -> pd.Series[float]:
-    """For each cell the share of its calls whose texts are the one that most of them have; a failed call has no text.
-
-    Args:
-        cells: (answers,): which cell each answer belongs to. texts: (answers,).
-        calls: cell -> calls, failed ones included.
-    """
+    """For each cell the share of its calls, failed ones included, whose texts are the one that most of them have. ``cells``:
+    (answers,), to which each of the texts belongs."""
     counted = pd.DataFrame({"cell": np.asarray(cells), "text": np.asarray(texts, dtype=object)})
     same = counted.groupby(["cell", "text"]).size().groupby("cell").max()
     return same.reindex(calls.index, fill_value=0) / calls

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from riskfront._data.intake import Intake
-from riskfront._data.reading.column_roles import KEY, recorded_as
+from riskfront._data.reading.column_roles import KEY, PAID, recorded_as
 from riskfront._support.arrays import BoolArray, FloatArray, IntArray
 from riskfront._support.checked_json import seal
 from riskfront._support.files import written_whole
@@ -24,26 +24,8 @@ from riskfront._support.values import known, plain
 from riskfront.errors import InvalidInputError
 
 #: columns that belong to an answer, even where they are the same for all models
-OUTCOMES = (
-    "score",
-    "cost",
-    "cost_usd",
-    "total_cost",
-    "price",
-    "latency",
-    "tokens",
-    "input_tokens",
-    "output_tokens",
-    "samples",
-    "failed",
-    "confidence",
-    "judge",
-    "logprob",
-    "choice_logprob",
-    "agreement",
-    "answer_agreement",
-    "response_chars",
-)
+_SURE = ("confidence", "judge", "logprob", "choice_logprob", "agreement", "answer_agreement", "response_chars")
+OUTCOMES = ("score", *PAID, "samples", "failed", *_SURE)
 _ROWS = 1 << 17  # that are written at a time
 #: columns of a table that say what was asked, which is one question for all models
 QUESTIONS = ("prompt", "question", "query", "instruction", "input")
@@ -130,7 +112,7 @@ class Runs:
         """(runs, examples): how many answers each outcome is made of."""
         if "samples" in self.values:
             return np.nan_to_num(self.values["samples"])
-        return (~np.all([np.isnan(array) for array in self.values.values()], axis=0)).astype(np.float64)
+        return _logged(self.values).astype(np.float64)
 
     @cached_property
     def absent(self) -> BoolArray:
@@ -171,17 +153,10 @@ class Runs:
 
     def frame(self) -> pd.DataFrame:
         """One row for each run and example."""
-        runs, examples = (
-            np.repeat(np.arange(len(self)), self.n_examples),
-            np.tile(np.arange(self.n_examples), len(self)),
-        )
+        runs, examples = np.nonzero(_logged(self.values))
         parts: dict[str, Any] = {str(name): self.settings[name].to_numpy()[runs] for name in self.settings}
         parts |= {str(name): self.examples[name].to_numpy()[examples] for name in self.examples}
-        parts |= {name: array.ravel() for name, array in self.values.items()}
-        found = pd.DataFrame(parts)
-        return found[~np.all([np.isnan(array.ravel()) for array in self.values.values()], axis=0)].reset_index(
-            drop=True
-        )
+        return pd.DataFrame(parts | {name: array[runs, examples] for name, array in self.values.items()})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to a Parquet file, which ``read_runs``, ``calibrate`` and ``cascade`` read."""
@@ -201,13 +176,18 @@ class Runs:
             with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
                 for start in range(0, len(self), step):  # some runs at a time: every row has its prompt
                     values = {name: array[start : start + step] for name, array in self.values.items()}
-                    run, example = np.nonzero(~np.all([np.isnan(array) for array in values.values()], axis=0))
+                    run, example = np.nonzero(_logged(values))
                     columns = settings.take(pa.array(start + run)).columns + examples.take(pa.array(example)).columns
                     columns += [
                         pa.array(array[run, example], pa.float64(), from_pandas=True) for array in values.values()
                     ]
                     writer.write_table(pa.Table.from_arrays(columns, schema=schema))
             seal(temporary)
+
+
+def _logged(values: Mapping[str, FloatArray]) -> BoolArray:
+    """(runs, examples): where anything was logged."""
+    return np.asarray(~np.all([np.isnan(array) for array in values.values()], axis=0))
 
 
 def from_frame(
@@ -246,9 +226,8 @@ def from_frame(
 def _refuse_texts(name: str, column: pd.Series[Any]) -> None:
     """An error if a column that must hold numbers holds texts: without it, the column would be missing without a word."""
     found = column[[isinstance(value, str) and bool(value.strip()) for value in column]]
-    texts = (
-        found[pd.to_numeric(found, errors="coerce").isna()].tolist() or found.tolist()
-    )  # of a CSV all values are texts
+    # of a CSV all values are texts
+    texts = found[pd.to_numeric(found, errors="coerce").isna()].tolist() or found.tolist()
     if texts:
         raise InvalidInputError(
             f"the column '{name}' must hold numbers, and nothing where one is not known; {len(texts):,} of {len(column):,} "
@@ -258,10 +237,10 @@ def _refuse_texts(name: str, column: pd.Series[Any]) -> None:
 
 def _numbers(column: pd.Series[Any]) -> FloatArray | None:
     """(rows,): the numbers of a column, nan where there is none; None if it holds anything else."""
-    if column.dtype.kind not in "biufO" or (
-        column.dtype.kind == "O" and not column.dropna().map(lambda value: isinstance(value, bool | int | float)).all()
-    ):
+    known = column.dropna()
+    objects = column.dtype.kind == "O"
+    if objects and (known.empty or not known.map(lambda value: isinstance(value, bool | int | float)).all()):
         return None
-    if column.dtype.kind == "O" and column.isna().all():
+    if column.dtype.kind not in "biufO":
         return None
     return column.to_numpy(dtype=np.float64, na_value=np.nan)

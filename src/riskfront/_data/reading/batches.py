@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,6 +51,18 @@ def whole(source: Source, columns: Sequence[str] | None = None) -> pa.Table:
     """All rows of these columns, or of all."""
     names = source.schema.names if columns is None else columns
     return pa.Table.from_batches(source.batches(names), schema=_only(source.schema, names))
+
+
+T = TypeVar("T")
+
+
+def with_wider_types(source: Source, read: Callable[[Source], T]) -> T:
+    """What a function makes of all rows of a source, whose later rows may need wider types than its first ones."""
+    while True:
+        try:
+            return read(source)
+        except WiderTypesError as narrow:
+            source = narrow.source
 
 
 def read_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -133,7 +145,10 @@ class ParquetFiles:
         if self.n_rows <= _PIECES * _PIECE_ROWS:
             yield from self.batches(columns)
             return
-        places = self._row_groups()
+        places: list[tuple[int, int]] = []
+        for index, path in enumerate(self.files):
+            with said(path), pq.ParquetFile(self.opened(path)) as file:
+                places += [(index, group) for group in range(file.num_row_groups)]
         chosen = sorted({(len(places) - 1) * piece // (_PIECES - 1) for piece in range(_PIECES)})
         for place in chosen:
             index, group = places[place]
@@ -143,13 +158,6 @@ class ParquetFiles:
                 found = next(file.iter_batches(len(chosen) * _PIECE_ROWS, row_groups=[group], columns=wanted))
                 start = max(0, len(found) - _PIECE_ROWS) if place == chosen[-1] else 0
                 yield self._whole(found.slice(start, _PIECE_ROWS), index, columns)
-
-    def _row_groups(self) -> list[tuple[int, int]]:
-        found = []
-        for index, path in enumerate(self.files):
-            with said(path), pq.ParquetFile(self.opened(path)) as file:
-                found += [(index, group) for group in range(file.num_row_groups)]
-        return found
 
     def _stored(self, file: pq.ParquetFile, columns: Sequence[str]) -> list[str]:
         names = set(file.schema_arrow.names)
@@ -270,6 +278,11 @@ def said(path: str) -> Iterator[None]:
             raise
         reason = " ".join(str(error).split()).rstrip(".")
         raise StoreError(f"cannot read '{path}': it is damaged, cut off or of another format ({reason}).") from None
+
+
+def bytes_of(kind: pa.DataType) -> int:
+    """What a loss of this type takes in memory: everything but decimals starts as a byte."""
+    return int(kind.bit_width) // 8 if pa.types.is_floating(kind) else 1
 
 
 def as_numbers(column: pa.Array) -> pa.Array:

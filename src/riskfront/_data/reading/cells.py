@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,11 @@ from riskfront._data.reading.batches import as_numbers
 from riskfront._support.arrays import Array, BoolArray, IntArray
 from riskfront.errors import InvalidInputError
 
-_SEGMENTS = 64  # at most one in so many rows begins a new stretch of cells: then stretches are copied, not cells
 _MOST_CELLS = 1 << 33
-_TILE = 256
 
 
 class Cells:
-    """Losses (settings, examples) that grow as settings and examples are seen.
-
-    Args:
-        losses: name -> the Arrow type of its column.
-        rows: how many rows are to come, if that is known.
-    """
+    """Losses (settings, examples) that grow as settings and examples are seen; ``rows`` are to come, if that is known."""
 
     def __init__(self, losses: Mapping[str, pa.DataType], rows: int | None) -> None:
         self._rows = rows
@@ -43,10 +35,9 @@ class Cells:
         self._reach(counts)
         outer, inner = (examples, settings) if self._by_example else (settings, examples)
         place = outer * self._shape[1] + inner
-        stretches = _stretches(place)
-        _write(self._seen, place, stretches, True)
+        self._seen[place] = True
         for name, column in columns.items():
-            self._columns[name].put(place, stretches, column, self.rows)
+            self._columns[name].put(place, column, self.rows)
         self.rows += len(place)
 
     @property
@@ -68,16 +59,14 @@ class Cells:
         return found
 
     def _finished(self, flat: Array, counts: tuple[int, int]) -> Array:
-        n, m = counts
         cells = flat.reshape(self._shape)
-        return _transposed(cells[:m, :n]) if self._by_example else np.ascontiguousarray(cells[:n, :m])
+        return np.ascontiguousarray((cells.T if self._by_example else cells)[: counts[0], : counts[1]])
 
     def _begin(self, settings: IntArray, examples: IntArray, counts: tuple[int, int]) -> None:
         """How rows come decides how cells lie, and how many are made room for."""
         changes = [np.count_nonzero(codes[1:] != codes[:-1]) for codes in (settings, examples)]
         self._by_example = bool(2 * changes[1] < changes[0])
-        inner = counts[0] if self._by_example else counts[1]
-        outer = counts[1] if self._by_example else counts[0]
+        outer, inner = counts[::-1] if self._by_example else counts
         if self._rows is not None and outer > 1:
             outer = max(outer, -(-self._rows // inner))
         self._make((outer, inner))
@@ -87,12 +76,8 @@ class Cells:
         if wanted[0] <= self._shape[0] and wanted[1] <= self._shape[1]:
             return
         # by half as much again: growing one by one would copy everything every time
-        self._make(
-            tuple(
-                have if need <= have else max(need, have + have // 2)
-                for need, have in zip(wanted, self._shape, strict=True)
-            )
-        )
+        pairs = zip(wanted, self._shape, strict=True)
+        self._make(tuple(have if need <= have else max(need, have + have // 2) for need, have in pairs))
 
     def _make(self, shape: Any) -> None:
         cells = shape[0] * shape[1]
@@ -116,17 +101,15 @@ class LossValues:
         self._values: Array = np.zeros(size, dtype=_first_type(kind))
         self.missing: BoolArray | None = None
 
-    def put(
-        self, place: IntArray | slice, stretches: Sequence[tuple[int, int]] | None, column: pa.Array, row: int
-    ) -> None:
+    def put(self, place: IntArray | slice, column: pa.Array, row: int) -> None:
         values, gaps = numbers_of(self._name, column, row)
         if values.dtype != self._values.dtype:
             self._values = self._values.astype(_wide_enough(values, self._values.dtype), copy=False)
-        _write(self._values, place, stretches, values)
+        self._values[place] = values
         if gaps is not None:
             if self.missing is None:
                 self.missing = np.zeros(len(self._values), dtype=bool)
-            _write(self.missing, place, stretches, gaps)
+            self.missing[place] = gaps
 
     def move(self, old: tuple[int, int], new: tuple[int, int]) -> None:
         self._values = _moved(self._values, old, new)
@@ -145,7 +128,9 @@ def numbers_of(name: str, column: pa.Array, row: int = 0) -> tuple[Array, BoolAr
     if len(column) and column.null_count == len(column) and not pa.types.is_boolean(kind):  # of no type at all, perhaps
         return np.zeros(len(column), dtype=_first_type(kind)), np.ones(len(column), dtype=bool)
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-        raise InvalidInputError(_no_number(name, column, row))
+        known = column.drop_null()
+        wrong = known[0].as_py() if len(known) else None
+        raise InvalidInputError(f"loss '{name}' must hold numbers; got {wrong!r} in row {row}.")
     if column.null_count:
         gaps = column.is_null(nan_is_null=pa.types.is_floating(kind)).to_numpy(zero_copy_only=False)
         return column.fill_null(pa.scalar(0).cast(kind)).to_numpy(zero_copy_only=False), gaps
@@ -174,11 +159,6 @@ def must_hold_numbers(name: str, kind: pa.DataType, batches: Iterable[pa.RecordB
     if first is None:  # every outcome is missing
         return
     raise InvalidInputError(f"loss '{name}' must hold numbers; got the text {first!r}.")
-
-
-def _no_number(name: str, column: pa.Array, row: int) -> str:
-    known = column.drop_null()
-    return f"loss '{name}' must hold numbers; got {known[0].as_py() if len(known) else None!r} in row {row}."
 
 
 def _is_number(text: Any) -> bool:
@@ -210,34 +190,6 @@ def _moved(flat: Array, old: tuple[int, int], new: tuple[int, int]) -> Array:
     wider = np.zeros(new, dtype=flat.dtype)
     wider[: old[0], : old[1]] = flat.reshape(old)
     return wider.reshape(-1)
-
-
-def _transposed(cells: Array) -> Array:
-    """The transposed array, copied tile by tile: row by row, every number would miss the cache."""
-    found = np.empty(cells.shape[::-1], dtype=cells.dtype)
-    for top in range(0, cells.shape[0], _TILE):
-        for left in range(0, cells.shape[1], _TILE):
-            tile = cells[top : top + _TILE, left : left + _TILE]
-            found[left : left + _TILE, top : top + _TILE] = tile.T
-    return found
-
-
-def _stretches(place: IntArray) -> list[tuple[int, int]] | None:
-    """Rows (from, to) whose cells lie side by side; None where they are too short to help."""
-    breaks = np.flatnonzero(place[1:] != place[:-1] + 1) + 1
-    if len(breaks) * _SEGMENTS > len(place):
-        return None
-    edges = [0, *breaks.tolist(), len(place)]
-    return list(itertools.pairwise(edges))
-
-
-def _write(flat: Array, place: IntArray | slice, stretches: Sequence[tuple[int, int]] | None, values: Any) -> None:
-    if stretches is None or isinstance(place, slice):
-        flat[place] = values
-        return
-    for start, stop in stretches:
-        at = int(place[start])
-        flat[at : at + stop - start] = values if values is True else values[start:stop]
 
 
 def only_0_and_1(name: str, values: Array) -> Array:

@@ -92,7 +92,7 @@ class Codes:
         if high - low >= _DENSE:
             self._leave_table()
             return None
-        if self._table is None or low < self._base or high >= self._base + len(self._table):
+        if self._table is None or high - low >= len(self._table):
             wider = np.full(high - low + 1, -1, dtype=np.int64)
             if self._table is not None:
                 start = self._base - low
@@ -101,7 +101,7 @@ class Codes:
         at = values - self._base if self._base else values
         found = self._table.take(at)
         if found.min() < 0:
-            fresh = first_appearances(values[found < 0])
+            fresh = pd.unique(values[found < 0])  # in the order in which they first come
             self._table[fresh - self._base] = self.count + np.arange(len(fresh))
             self.count += len(fresh)
             self._parts.append(pa.array(fresh).cast(self._kind))
@@ -176,9 +176,9 @@ class _Pairs:
         flat = self._table.reshape(-1)
         found = flat.take(at)
         if found.min() < 0:
-            fresh = first_appearances(at[found < 0])
+            fresh = pd.unique(at[found < 0])
+            flat[fresh] = self.count + np.arange(len(fresh))
             self._add(fresh // width, fresh % width)
-            flat[fresh] = self.count - len(fresh) + np.arange(len(fresh))
             found = flat.take(at)
         return found
 
@@ -208,14 +208,11 @@ class _Pairs:
 
     def _by_numbers(self, first: IntArray, second: IntArray) -> IntArray:
         known = self._numbers if self._numbers is not None else {}
-        keys, inverse = np.unique((first << 32) | second, return_inverse=True)
+        rows, keys = pd.factorize((first << 32) | second)
         fresh = np.array([key for key in keys.tolist() if key not in known], dtype=np.int64)
-        if len(fresh):
-            place = np.isin(keys, fresh)[inverse]
-            fresh = first_appearances(((first << 32) | second)[place])
-            known.update({key: self.count + at for at, key in enumerate(fresh.tolist())})
-            self._add(fresh >> 32, fresh & 0xFFFFFFFF)
-        return np.array([known[key] for key in keys.tolist()], dtype=np.int64)[inverse]
+        known.update(zip(fresh.tolist(), range(self.count, self.count + len(fresh)), strict=True))
+        self._add(fresh >> 32, fresh & 0xFFFFFFFF)
+        return np.array([known[key] for key in keys.tolist()], dtype=np.int64)[rows]
 
 
 class GroupOfExamples:
@@ -253,18 +250,22 @@ class GroupOfExamples:
     def known(self) -> pa.Array:
         """(examples,): the value of each; null where there is none."""
         codes = self._of[self._of != _UNSEEN]
-        found = self._codes.values().take(pa.array(codes, mask=codes < 0))
-        return found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
+        return self._codes.values().take(pa.array(codes, mask=codes < 0))
 
     def values(self, example_of: Any) -> Any:
-        codes = self._of[self._of != _UNSEEN]
-        if (codes < 0).any():
-            where = example_of(int(np.argmin(codes)))
+        found = self.known()
+        if found.null_count:
+            where = example_of(int(np.argmin(self._of[self._of != _UNSEEN])))
             raise InvalidInputError(f"group '{self._name}' must have a value for every example; {where!r} has none.")
-        found = self._codes.values().take(pa.array(codes))
         if pa.types.is_dictionary(self._kind):  # levels that no example has count as groups, too
             return pd.Series(pd.Categorical(found.to_pandas(), categories=list(self.declared)))
         return found.to_pandas().to_numpy()
+
+
+def two_values(group: str, example: str | None) -> InvalidInputError:
+    return InvalidInputError(
+        f"group '{group}' must have one value for each example, the same in all rows of '{example}'."
+    )
 
 
 def run_starts(columns: Sequence[pa.Array]) -> IntArray | None:
@@ -285,12 +286,6 @@ def run_starts(columns: Sequence[pa.Array]) -> IntArray | None:
         if np.count_nonzero(changed) * _FEW_RUNS > n:
             return None
     return np.concatenate([[0], np.flatnonzero(changed) + 1])
-
-
-def first_appearances(values: Array) -> Array:
-    """The different values in the order in which they first come."""
-    _, first = np.unique(values, return_index=True)
-    return values[np.sort(first)]
 
 
 def must_be_exact(names: Sequence[str], columns: Mapping[str, pa.Array]) -> None:

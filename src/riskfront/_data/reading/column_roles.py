@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from riskfront._data.identity.copies import n_copies
 from riskfront._data.identity.fingerprints import ExampleFingerprints
-from riskfront._data.reading.batches import Source, WiderTypesError, whole
+from riskfront._data.reading.batches import Source, whole
+from riskfront._data.reading.codes import two_values
 from riskfront._data.table_file import open_parquet
 from riskfront._problems.terms import Term
 from riskfront._support.arrays import FloatArray, IntArray
@@ -23,36 +24,12 @@ from riskfront._support.checked_json import DamagedError, check_seal, parse_json
 from riskfront._support.values import known
 from riskfront.errors import InvalidInputError
 
-EXAMPLE_NAMES = (
-    "example",
-    "example_id",
-    "sample",
-    "sample_id",
-    "id",
-    "idx",
-    "index",
-    "row",
-    "prompt_id",
-    "question_id",
-    "item",
-)
-
+_IDS = ("example_id", "sample", "sample_id", "id", "idx", "index", "row", "prompt_id", "question_id", "item")
+EXAMPLE_NAMES = ("example", *_IDS)
 
 #: columns that describe examples in nearly every file; as settings they must be named
-_EXAMPLE_KINDS = (
-    "task",
-    "task_name",
-    "dataset",
-    "dataset_name",
-    "subset",
-    "benchmark",
-    "subject",
-    "language",
-    "domain",
-    "category",
-    "split",
-)
-
+_EXAMPLE_KINDS: tuple[str, ...] = ("task", "task_name", "dataset", "dataset_name", "subset", "benchmark")
+_EXAMPLE_KINDS += ("subject", "language", "domain", "category", "split")
 
 _PAIRS = 50  # rows beyond the first of their example from which on it is no accident that a column tells them apart
 
@@ -88,19 +65,23 @@ def guess_layout(sample: pd.DataFrame, terms: Sequence[Term], given: Layout) -> 
     if (codes < 0).any() or len(examples) == len(sample):
         return None
     blocks = _Blocks(codes, len(examples))
-    fixed = [
-        name for name in named.condition_columns if name not in named.loss_columns and blocks.constant(sample[name])
-    ]
-    losses = [*named.loss_columns, *(name for name in named.condition_columns if name not in fixed)]
-    groups = list(dict.fromkeys([*named.group_columns, *fixed]))
+    losses, groups = _losses_and_groups(sample, named, blocks)
     if named.config_columns:
-        return Layout(named.config_columns, example, tuple(groups), tuple(dict.fromkeys(losses)))
+        return Layout(named.config_columns, example, groups, losses)
     rest = [str(c) for c in sample.columns if c not in {example, *losses, *groups}]
     configs = _that_tell_rows_apart(sample, codes, [name for name in rest if not blocks.constant(sample[name])])
     if not configs or not losses:
         return None
     _ask_about(configs, sample, example)
-    return Layout(tuple(configs), example, tuple(groups), tuple(dict.fromkeys(losses)))
+    return Layout(tuple(configs), example, groups, losses)
+
+
+def _losses_and_groups(frame: pd.DataFrame, named: Layout, blocks: _Blocks) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A condition that varies with the setting is stored like a loss, one that does not like a group."""
+    conditions = [name for name in named.condition_columns if name not in named.loss_columns]
+    fixed = [name for name in conditions if blocks.constant(frame[name])]
+    varying = [name for name in conditions if name not in fixed]
+    return (*named.loss_columns, *varying), tuple(dict.fromkeys([*named.group_columns, *fixed]))
 
 
 def _that_tell_rows_apart(sample: pd.DataFrame, examples: IntArray, columns: Sequence[str]) -> list[str]:
@@ -154,20 +135,13 @@ def _follows(column: IntArray, settings: IntArray) -> bool:
 
 
 def detect_layout(frame: pd.DataFrame, terms: Sequence[Term], given: Layout) -> Layout:
-    """The role of every column that has one.
-
-    Args:
-        frame: a row for each setting and example.
-        terms: what will be averaged; their losses, groups and conditions are columns.
-        given: columns that the user named.
-    """
+    """The role of every column that has one, from all rows. Losses, groups and conditions of the terms are columns."""
     named = _named(frame, terms, given)
     example = named.example_column or _detect_example(frame, named)
     codes, examples = pd.factorize(frame[example])
     if (codes < 0).any():
         raise InvalidInputError(f"every row must have a value for '{example}'; row {int(np.argmin(codes))} has none.")
-    configs, groups, losses = _detect(frame, named, example, _Blocks(codes, len(examples)))
-    return Layout(configs, example, groups, losses)
+    return _detect(frame, named, example, _Blocks(codes, len(examples)))
 
 
 def _named(frame: pd.DataFrame, terms: Sequence[Term], given: Layout) -> Layout:
@@ -177,14 +151,8 @@ def _named(frame: pd.DataFrame, terms: Sequence[Term], given: Layout) -> Layout:
         losses += term.losses
         groups += [name for name in (term.per, term.weights) if name]
     conditions = [term.given for term in terms if term.given]
-    asked = [
-        *losses,
-        *groups,
-        *conditions,
-        *given.config_columns,
-        *([given.example_column] if given.example_column else []),
-    ]
-    for name in asked:
+    asked = [*losses, *groups, *conditions, *given.config_columns, given.example_column]
+    for name in filter(None, asked):
         known(name, list(frame.columns), "column")
     clash = set(losses) & {*given.config_columns, given.example_column, *groups}
     if clash:
@@ -197,8 +165,7 @@ def _named(frame: pd.DataFrame, terms: Sequence[Term], given: Layout) -> Layout:
 
 def _detect_example(frame: pd.DataFrame, named: Layout) -> str:
     """The column that names the examples: by its name, or the only one with every value equally often and most values."""
-    taken = {*named.config_columns, *named.group_columns, *named.loss_columns}
-    free = [str(column) for column in frame.columns if column not in taken]
+    free = _free(frame, named)
     # a column that numbers the rows names no examples, unless there is only one setting and so nothing else varies
     several = any(1 < frame[column].nunique() < len(frame) for column in free)
     free = [column for column in free if not (several and frame[column].is_unique)]
@@ -220,9 +187,14 @@ def _detect_example(frame: pd.DataFrame, named: Layout) -> str:
     return best[0]
 
 
-def _example_by_name(sample: pd.DataFrame, named: Layout) -> str | None:
+def _free(frame: pd.DataFrame, named: Layout) -> list[str]:
+    """The columns without a role."""
     taken = {*named.config_columns, *named.group_columns, *named.loss_columns}
-    free = {str(column).lower(): str(column) for column in sample.columns if column not in taken}
+    return [str(column) for column in frame.columns if column not in taken]
+
+
+def _example_by_name(sample: pd.DataFrame, named: Layout) -> str | None:
+    free = {column.lower(): column for column in _free(sample, named)}
     found = [free[name] for name in EXAMPLE_NAMES if name in free]
     return next((name for name in found if not sample[name].is_unique), None)
 
@@ -251,21 +223,12 @@ class _Blocks:
         return bool((values == values[0]).all())
 
 
-def _detect(
-    frame: pd.DataFrame, named: Layout, example: str, blocks: _Blocks
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+def _detect(frame: pd.DataFrame, named: Layout, example: str, blocks: _Blocks) -> Layout:
     """Setting, group and loss columns. Columns nobody mentioned that fit no role are left out."""
     for name in named.group_columns:
         if not blocks.constant(frame[name]):
-            raise InvalidInputError(
-                f"group '{name}' must have one value for each example, the same in all rows of '{example}'."
-            )
-    # a condition that varies with the setting is stored like a loss, one that does not like a group
-    fixed = [
-        name for name in named.condition_columns if name not in named.loss_columns and blocks.constant(frame[name])
-    ]
-    losses = [*named.loss_columns, *(name for name in named.condition_columns if name not in fixed)]
-    groups = list(dict.fromkeys([*named.group_columns, *fixed]))
+            raise two_values(name, example)
+    losses, groups = _losses_and_groups(frame, named, blocks)
     rest = [str(c) for c in frame.columns if c not in {example, *losses, *groups, *named.config_columns}]
     configs = named.config_columns
     if not configs:
@@ -278,9 +241,7 @@ def _detect(
         _ask_about(configs, frame, example)
         codes = {name: pd.factorize(frame[name])[0] for name in configs}
         if configs and blocks.n * len(np.unique(_joint(list(codes.values()), len(frame)))) > len(frame):
-            _that_tell_rows_apart(
-                frame, blocks.of_row, configs
-            )  # they cannot all be settings: each would lack examples
+            _that_tell_rows_apart(frame, blocks.of_row, configs)  # not all can be settings: each would lack examples
         if not configs and len(frame) == blocks.n:  # one row an example: a single setting, which nothing tells apart
             configs = tuple(name for name in rest if frame[name].nunique() == 1)
         if not configs:
@@ -289,12 +250,11 @@ def _detect(
                 f"Columns: {', '.join(map(str, frame.columns))}."
             )
     if not named.loss_columns:  # nobody mentioned a loss: every other number that varies is one
-        losses += [
-            n for n in rest if n not in configs and frame[n].dtype.kind in "biuf" and not blocks.constant(frame[n])
-        ]
+        numbers = [name for name in rest if name not in configs and frame[name].dtype.kind in "biuf"]
+        losses = (*losses, *(name for name in numbers if not blocks.constant(frame[name])))
     if not losses:
         raise InvalidInputError(f"a table must have at least one loss column; found none among {', '.join(rest)}.")
-    return configs, tuple(groups), tuple(dict.fromkeys(losses))
+    return Layout(configs, example, groups, losses)
 
 
 def _ask_about(configs: Sequence[str], frame: pd.DataFrame, example: str) -> None:
@@ -350,31 +310,21 @@ def recorded_failures(source: Source) -> dict[str, tuple[float, float]]:
     if not {"score", "failed"} <= names or not ("model" in names or KEY in (source.schema.metadata or {})):
         return {}
     low, high, scores, shares = np.inf, -np.inf, list[FloatArray](), list[FloatArray]()
-    try:
-        for batch in source.batches(["score", "failed"]):
-            score, share = (_numbers(batch.column(at)) for at in (0, 1))
-            known = np.isfinite(score)
-            low, high = np.min(score[known], initial=low), np.max(score[known], initial=high)
-            scores.append(score[known & (share > 0)])
-            shares.append(share[known & (share > 0)])
-    except WiderTypesError as narrow:
-        return recorded_failures(narrow.source)
+    for batch in source.batches(["score", "failed"]):
+        columns = (pd.to_numeric(column.to_pandas(), errors="coerce") for column in batch.columns)
+        score, share = (np.asarray(column, dtype=np.float64) for column in columns)
+        known = np.isfinite(score)
+        low, high = np.min(score[known], initial=low), np.max(score[known], initial=high)
+        scores.append(score[known & (share > 0)])
+        shares.append(share[known & (share > 0)])
     found = recorded_as(np.concatenate(scores), np.concatenate(shares), float(low), float(high)) if scores else None
     return {} if found is None else {"score": found}
 
 
-def _numbers(column: pa.Array) -> FloatArray:
-    return np.asarray(pd.to_numeric(column.to_pandas(), errors="coerce"), dtype=np.float64)
-
-
 def recorded_as(scores: FloatArray, shares: FloatArray, low: float, high: float) -> tuple[float, float] | None:
-    """The least that some failed call scores if the others of its mean score as little as they can, and the most that some
-    scores if they score as much; None without failed calls.
-
-    Args:
-        scores: (n,), means over calls, of which these ``shares`` failed, in (0, 1].
-        low, high: of all scores.
-    """
+    """The least that some failed call scores if the others of its mean score as little as they can (``low``), and the most
+    that some scores if they score as much (``high``); None without failed calls. ``scores``, (n,), are means over calls, of
+    which these ``shares`` failed, in (0, 1]."""
     if not len(scores):
         return None
     return float(((scores - (1 - shares) * low) / shares).min()), float(((scores - (1 - shares) * high) / shares).max())
@@ -390,12 +340,11 @@ def refuse_copied_prompts(source: Source) -> None:
     digests = pd.util.hash_pandas_object(rows.drop(columns=["example", "prompt"]).astype(str), index=False)
     answers = digests.groupby(rows["example"]).sum().sort_index()  # of all models, whichever comes first
     asked = rows.groupby("example")["prompt"].first().sort_index().astype(str)
-    found = ExampleFingerprints.of(asked, answers)
-    prompts = ExampleFingerprints.of(asked)
-    found = (
-        None if found is None else replace(found, to_the_last_digit=True)
-    )  # answers are digests, and prompts no names
-    if found is not None and prompts is not None and (copies := max(found.n_copies, n_copies(prompts.numbers))):
+    found, prompts = ExampleFingerprints.of(asked, answers), ExampleFingerprints.of(asked)
+    if found is None or prompts is None:
+        return
+    found = replace(found, to_the_last_digit=True)  # answers are digests, and prompts no names
+    if copies := max(found.n_copies, n_copies(prompts.numbers)):
         raise InvalidInputError(
             f"a guarantee needs every example once; of {len(asked):,} examples {copies:,} have the prompt of another under a "
             "name of their own. Leave copies of a log out; give all answers to one prompt one name: their mean counts then."
@@ -413,8 +362,5 @@ def with_saved_roles(schema: pa.Schema, layout: Layout) -> Layout:
         raise InvalidInputError(
             "what a file of runs says of its columns must be as it was saved; it was changed or damaged."
         ) from None
-    return replace(
-        layout,
-        config_columns=layout.config_columns or settings,
-        example_column=layout.example_column or "example",
-    )
+    configs, example = layout.config_columns or settings, layout.example_column or "example"
+    return replace(layout, config_columns=configs, example_column=example)

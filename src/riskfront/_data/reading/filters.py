@@ -36,7 +36,7 @@ _SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
 }
 _FAILED = (
-    "failed"  # that a call gave no answer: some fail with every setting, so that it looks like a column of the examples
+    "failed"  # a call gave no answer: some fail with every setting, so that it looks like a column of the examples
 )
 
 
@@ -101,15 +101,24 @@ def parse_filters(where: str | Sequence[str]) -> list[Filter]:
 
 def filtered(frame: pd.DataFrame, filters: Sequence[Filter], outcomes: Collection[str]) -> pd.DataFrame:
     """The rows where all conditions hold. A condition on an outcome is refused: it would choose by what is tested."""
-    mask = np.ones(len(frame), dtype=bool)
     for condition in filters:
         condition.must_not_be_among(outcomes)
-        found = condition.by_value(frame)
-        condition.must_have_met([bool(one.any()) for one in found])
-        mask &= np.logical_or.reduce(found)
+    mask, met = _where_all_hold(frame, filters)
+    for condition, found in zip(filters, met, strict=True):
+        condition.must_have_met(found.tolist())
     if filters and not mask.any():
         raise InvalidInputError(f"a filter must leave some rows; {' and '.join(map(str, filters))} leaves none.")
     return frame[mask] if filters else frame
+
+
+def _where_all_hold(frame: pd.DataFrame, filters: Sequence[Filter]) -> tuple[BoolArray, list[BoolArray]]:
+    """(rows,): where all conditions hold; and for each condition which of its values some row has."""
+    mask, met = np.ones(len(frame), dtype=bool), []
+    for condition in filters:
+        found = condition.by_value(frame)
+        met.append(np.array([bool(one.any()) for one in found]))
+        mask &= np.logical_or.reduce(found)
+    return mask, met
 
 
 def must_be_known_beforehand(
@@ -134,12 +143,8 @@ def kept_rows(batch: pa.RecordBatch, filters: Sequence[Filter]) -> tuple[pa.Reco
     """The rows where all conditions hold; and for each condition which of its values some row has."""
     if not filters:
         return batch, []
-    frame = batch.select([*dict.fromkeys(condition.column for condition in filters)]).to_pandas()
-    mask, met = np.ones(len(frame), dtype=bool), []
-    for condition in filters:
-        found = condition.by_value(frame)
-        met.append(np.array([bool(one.any()) for one in found]))
-        mask &= np.logical_or.reduce(found)
+    columns = dict.fromkeys(condition.column for condition in filters)
+    mask, met = _where_all_hold(batch.select(list(columns)).to_pandas(), filters)
     return batch.filter(pa.array(mask)), met
 
 
@@ -158,14 +163,10 @@ class KnownBeforehand:
         self._met = [np.zeros(len(condition.values), dtype=bool) for condition in filters]
         self._asked = [f for f in filters if f.column not in (*example, *layout.config_columns)]
         self._settings = [f.column for f in filters if f.column in layout.config_columns]
-
-        def owner(columns: Sequence[str]) -> _Owner:
-            named = [*(f.column for f in self._asked), *self._settings]
-            return _Owner(columns, [schema.field(name).type for name in columns], named, losses, schema)
-
-        self._owners = [owner(example)] if self._asked else []
-        if self._asked or self._settings:
-            self._owners.append(owner(layout.config_columns))
+        named = [*(f.column for f in self._asked), *self._settings]
+        self._owners = [_Owner(example, named, losses, schema)] if self._asked else []
+        if named:
+            self._owners.append(_Owner(layout.config_columns, named, losses, schema))
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows where all conditions hold."""
@@ -183,7 +184,7 @@ class KnownBeforehand:
         for condition, met in zip(self._filters, self._met, strict=True):
             condition.must_have_met(met.tolist())
         for condition in self._asked:
-            own = [owner for owner in self._owners if owner.has(condition.column)]
+            own = [owner for owner in self._owners if owner.constant[condition.column]]
             if not own or any(owner.repeats(condition.column) for owner in own):
                 raise refused(condition.column)
         for column in self._settings:
@@ -195,17 +196,12 @@ class _Owner:
     """Examples, or settings: which columns have one value for each of them, and their mean outcomes."""
 
     def __init__(
-        self,
-        columns: Sequence[str],
-        kinds: Sequence[pa.DataType],
-        filtered: Sequence[str],
-        losses: Sequence[str],
-        schema: pa.Schema,
+        self, columns: Sequence[str], filtered: Sequence[str], losses: Sequence[str], schema: pa.Schema
     ) -> None:
-        self._columns, self._codes = columns, JointCodes(kinds)
+        self._columns, self._codes = columns, JointCodes([schema.field(name).type for name in columns])
         self._values = {name: Codes(schema.field(name).type) for name in filtered}
         self._of = {name: np.zeros(0, dtype=np.int64) for name in filtered}
-        self._constant = dict.fromkeys(filtered, True)
+        self.constant = dict.fromkeys(filtered, True)
         self._sums: dict[str, FloatArray] = {name: np.zeros((4, 0)) for name in losses}
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -217,7 +213,7 @@ class _Owner:
             value = codes.encode(column[name])
             fresh = of[owner] == _UNSEEN
             of[owner[fresh]] = value[fresh]
-            self._constant[name] &= bool((of[owner] == value).all())
+            self.constant[name] &= bool((of[owner] == value).all())
             self._of[name] = of
         for name, sums in self._sums.items():
             values, gaps = numbers_of(name, column[name])
@@ -228,9 +224,6 @@ class _Owner:
             more[3] = np.bincount(owner, np.square(values, dtype=np.float64) * known_ones, count)
             more[:, : sums.shape[1]] += sums
             self._sums[name] = more
-
-    def has(self, name: str) -> bool:
-        return self._constant[name]
 
     def states_means(self, name: str) -> bool:
         """Whether a column of numbers states the mean outcome of each of these, with which it was computed."""

@@ -4,7 +4,6 @@ take the process with it."""
 from __future__ import annotations
 
 import re
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -22,14 +21,6 @@ class CheckedLines:
 
     def __init__(self, file: Any, name: str) -> None:
         self._file, self._name, self._begun = file, name, b""
-
-    def __enter__(self) -> CheckedLines:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def closed(self) -> bool:

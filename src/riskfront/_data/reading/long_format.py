@@ -6,8 +6,7 @@ their setting and example; a cell without a row, and a row without an outcome, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from riskfront._data.intake import Intake
-from riskfront._data.reading.batches import ParquetFiles, Source, WiderTypesError, read_ahead, sample, whole
+from riskfront._data.reading.batches import ParquetFiles, Source, bytes_of, read_ahead, sample, whole, with_wider_types
 from riskfront._data.reading.cells import Cells, must_hold_numbers, only_0_and_1
-from riskfront._data.reading.codes import GroupOfExamples, JointCodes, must_be_exact
+from riskfront._data.reading.codes import GroupOfExamples, JointCodes, must_be_exact, run_starts, two_values
 from riskfront._data.reading.column_roles import EXAMPLE_NAMES, Layout, detect_layout, guess_layout
 from riskfront._data.reading.filters import Filter, KnownBeforehand, kept_rows, parse_filters
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront._problems.terms import Term
-from riskfront._support.arrays import Array, BoolArray, IntArray
+from riskfront._support.arrays import BoolArray, IntArray
 from riskfront._support.progress import ProgressBar
 from riskfront._support.values import known, plain
 from riskfront.errors import InvalidInputError
@@ -32,7 +31,6 @@ from riskfront.errors import InvalidInputError
 _SMALL = 1 << 17  # rows up to which all of them are looked at to find the roles of the columns
 _SOME_EXAMPLES = 200  # whose rows are looked at, all of them, where a sample of rows does not tell
 IN_MEMORY = 1 << 30  # bytes of losses; a larger table is sorted into a store on disk
-_FEW_RUNS = 8  # at most one in so many rows begins a run of rows of one example
 _MANY = 1 << 23  # rows that take seconds to read
 
 
@@ -48,20 +46,9 @@ def read_long(
     binary: Sequence[str] = (),
     where: str | Sequence[str] = (),
 ) -> tuple[LossTable, Layout]:
-    """A table from rows, and what its columns mean.
-
-    Args:
-        source: the rows.
-        problem: its losses, groups and conditions are the columns to read.
-        layout: columns that the user named.
-        bounds: of losses.
-        binary: losses to declare 0/1 although they are stored as decimal numbers.
-        where: which rows count, such as "task == mbpp"; by columns of the examples or the settings, never by an outcome.
-    """
-    try:
-        return _read(source, problem, layout or Layout(), bounds, binary, parse_filters(where))
-    except WiderTypesError as narrow:
-        return read_long(narrow.source, problem, layout, bounds, binary, where)
+    """A table from rows, and what its columns mean; asked for as in ``read_table``."""
+    named, filters = layout or Layout(), parse_filters(where)
+    return with_wider_types(source, lambda of: _read(of, problem, named, bounds, binary, filters))
 
 
 def _read(
@@ -80,44 +67,33 @@ def _read(
     for condition in filters:
         condition.must_not_be_among(outcomes)
     found, sure = find_layout(source, terms, named, filters)
-    if _is_large(source, found, _count(source, filters)):
+    if _is_large(source, found, filters):
         return _read_large(source, terms, named, found, sure, bounds, binary, filters)
     try:
-        made = LongRows(source, found, filters, terms, sure).read()
+        return LongRows(source, found, filters, terms, sure).read(bounds, binary), found
     except _NotConfirmedError:
         found = _from_some_examples(source, terms, named, filters, found)
-        made = LongRows(source, found, filters, terms, sure=True).read()
-    losses = {name: only_0_and_1(name, array) if name in binary else array for name, array in made.losses.items()}
-    return LossTable(made.settings, losses, made.groups, bounds).with_intake(made.intake), made.layout
+        return LongRows(source, found, filters, terms, sure=True).read(bounds, binary), found
 
 
-def _is_large(source: Source, layout: Layout, count: Callable[[], int]) -> bool:
+def _is_large(source: Source, layout: Layout, filters: Sequence[Filter]) -> bool:
     """Whether the losses would take more memory than a table in memory may; the rows are counted only if all were too many."""
     if not isinstance(source, ParquetFiles):
         return False
-    cell = 1 + sum(max(1, _bytes_of(source.schema.field(name).type)) for name in layout.loss_columns)
-    return source.n_rows * cell > IN_MEMORY and count() * cell > IN_MEMORY
+    cell = 1 + sum(bytes_of(source.schema.field(name).type) for name in layout.loss_columns)
+    return source.n_rows * cell > IN_MEMORY and _count(source, filters) * cell > IN_MEMORY
 
 
-def _count(source: Source, filters: Sequence[Filter]) -> Callable[[], int]:
+def _count(source: ParquetFiles, filters: Sequence[Filter]) -> int:
     """How many rows the filters leave: the columns that they speak of are read, and nothing is kept of them."""
     if not filters:
-        return lambda: source.n_rows or 0
-    columns = list(dict.fromkeys(condition.column for condition in filters))
-
-    def count() -> int:
-        with progress_of("filtering", source.n_rows) as bar:
-            kept = 0
-            for batch in source.batches(columns):
-                kept += len(kept_rows(batch, filters)[0])
-                bar.advance(len(batch))
-        return kept
-
-    return count
-
-
-def _bytes_of(kind: pa.DataType) -> int:
-    return int(kind.bit_width) // 8 if pa.types.is_floating(kind) else 1
+        return source.n_rows
+    kept = 0
+    with _progress_of("filtering", source.n_rows) as bar:
+        for batch in source.batches(list(dict.fromkeys(condition.column for condition in filters))):
+            kept += len(kept_rows(batch, filters)[0])
+            bar.advance(len(batch))
+    return kept
 
 
 def _read_large(
@@ -159,7 +135,7 @@ def _must_be_known_beforehand(
     losses = _limited(layout, terms)
     check = KnownBeforehand(filters, layout, keys, losses, source.schema)
     columns = [*layout.config_columns, *keys, *losses, *(condition.column for condition in filters)]
-    with progress_of("checking the filter", source.n_rows) as bar:
+    with _progress_of("checking the filter", source.n_rows) as bar:
         for batch in read_ahead(source.batches(list(dict.fromkeys(columns)))):
             check.add(batch)
             check.kept(batch)
@@ -177,13 +153,15 @@ def find_layout(
     source: Source, terms: Sequence[Term], named: Layout, filters: Sequence[Filter] = ()
 ) -> tuple[Layout, bool]:
     """What the columns mean, and whether that is sure: all rows of a small source, or only some of a large one, were seen."""
-    named, flat = _with_parts(named, source.schema.names), _without_nested(source.schema, terms, named)
+    if named.example_column is not None:
+        example_parts(named, source.schema.names)
+    flat = _without_nested(source.schema, terms, named)
     seen = _kept(sample(source, flat), filters)
     if len(seen) == 0:
         seen = _first_kept(source, flat, filters)
         if len(seen) == 0:
             raise InvalidInputError(f"a filter must leave some rows; {' and '.join(map(str, filters))} leaves none.")
-    frame = _with_key(seen.to_pandas(), named.example_column)
+    frame = with_example_key(seen.to_pandas(), named.example_column)
     if source.n_rows is not None and source.n_rows <= _SMALL:
         return detect_layout(frame, terms, named), True
     to_its_end = source.n_rows is None and not getattr(source, "places", ())
@@ -216,35 +194,16 @@ def _from_some_examples(
     flat = _without_nested(source.schema, terms, named)
     if example is None or example not in source.schema.names:
         rows = _kept(whole(source, flat), filters)
-        return detect_layout(_with_key(rows.to_pandas(), named.example_column), terms, named)
+        return detect_layout(with_example_key(rows.to_pandas(), named.example_column), terms, named)
     some = pc.unique(sample(source, [example]).column(example))[:_SOME_EXAMPLES]
-    parts = [
-        _kept(
-            pa.Table.from_batches([batch]).filter(pc.is_in(batch.column(batch.schema.get_field_index(example)), some)),
-            filters,
-        )
-        for batch in source.batches(flat)
-    ]
+    tables = (pa.Table.from_batches([batch]) for batch in source.batches(flat))
+    parts = [_kept(table.filter(pc.is_in(table.column(example), some)), filters) for table in tables]
     return detect_layout(pa.concat_tables(parts).to_pandas(), terms, named)
 
 
-class Long:
-    """What was read: settings, losses (settings, examples), groups, and what became of every row."""
-
-    def __init__(
-        self, settings: pd.DataFrame, losses: dict[str, Array], groups: dict[str, Any], intake: Intake, layout: Layout
-    ) -> None:
-        self.settings, self.losses, self.groups, self.intake, self.layout = settings, losses, groups, intake, layout
-
-
 class LongRows:
-    """The rows of a long table while they are read.
-
-    Args:
-        source: the rows. layout: what their columns mean. filters: which of them count.
-        terms: what will be averaged.
-        sure: whether the layout is sure; if not, rows that do not fit are no error but a reason to look closer.
-    """
+    """The rows of a long table while they are read. Unless the layout is ``sure``, rows that do not fit are no error but a
+    reason to look closer."""
 
     def __init__(
         self, source: Source, layout: Layout, filters: Sequence[Filter], terms: Sequence[Term], sure: bool
@@ -259,19 +218,15 @@ class LongRows:
         self._cells = Cells({name: kinds[name] for name in layout.loss_columns}, expected if not filters else None)
         self._read = 0
 
-    def read(self) -> Long:
+    def read(self, bounds: Mapping[str, tuple[float, float]] | None = None, binary: Sequence[str] = ()) -> LossTable:
         filtered = [condition.column for condition in self._filters]
-        columns = list(
-            dict.fromkeys(
-                [*self._layout.config_columns, *self._keys, *self._groups, *self._layout.loss_columns, *filtered]
-            )
-        )
+        columns = [*self._layout.config_columns, *self._keys, *self._groups, *self._layout.loss_columns, *filtered]
         for name in self._layout.loss_columns:
             must_hold_numbers(name, self._source.schema.field(name).type, self._source.batches([name]))
         losses = _limited(self._layout, self._terms)
         check = KnownBeforehand(self._filters, self._layout, self._keys, losses, self._source.schema)
-        with progress_of("reading", self._source.n_rows) as bar:
-            for batch in read_ahead(self._source.batches(columns)):
+        with _progress_of("reading", self._source.n_rows) as bar:
+            for batch in read_ahead(self._source.batches(list(dict.fromkeys(columns)))):
                 self._read += len(batch)
                 check.add(batch)
                 self._add(check.kept(batch))
@@ -283,48 +238,41 @@ class LongRows:
                 else "a table must have at least one row; this one is empty."
             )
         check.must_hold()
-        return self._finished()
+        return self._finished(bounds, binary)
 
     def _add(self, batch: pa.RecordBatch) -> None:
         if len(batch) == 0:
             return
         column = {name: batch.column(at) for at, name in enumerate(batch.schema.names)}
-        settings = self._coded(self._settings, column, self._layout.config_columns, "setting column '{}'")
-        examples = self._coded(self._examples, column, self._keys, "'{}'")
+        must_be_exact(self._keys, column)
+        settings = self._coded(self._settings, column, self._layout.config_columns)
+        examples = self._coded(self._examples, column, self._keys)
         counts = self._settings.count, self._examples.count
-        starts = _run_starts(examples)
+        starts = run_starts([pa.array(examples)])
         for name, group in self._groups.items():
             if not group.add(examples, starts, column[name], counts[1]):
                 if self._sure or name in {term.per for term in self._terms} | {term.weights for term in self._terms}:
-                    raise InvalidInputError(
-                        f"group '{name}' must have one value for each example, the same in all rows of "
-                        f"'{self._layout.example_column}'."
-                    )
+                    raise two_values(name, self._layout.example_column)
                 raise _NotConfirmedError
         losses = {name: column[name] for name in self._layout.loss_columns}
         self._cells.put(settings, examples, losses, counts)
 
-    def _coded(self, codes: JointCodes, column: Mapping[str, pa.Array], names: Sequence[str], said: str) -> IntArray:
-        if codes is self._examples:
-            must_be_exact(names, column)
+    def _coded(self, codes: JointCodes, column: Mapping[str, pa.Array], names: Sequence[str]) -> IntArray:
         found = codes.encode([column[name] for name in names])
         if found.min() < 0:
             row = int(np.argmin(found))
-            lacking = next(
-                n for n in names if not column[n][row].is_valid or column[n][row].as_py() != column[n][row].as_py()
-            )
-            what = said.format(lacking)
-            if what.startswith("'"):
-                raise InvalidInputError(
-                    f"every row must have a value for {what}; row {self._cells.rows + row} has none."
-                )
+            values = {name: column[name][row].as_py() for name in names}
+            lacking = next(name for name, value in values.items() if value is None or value != value)
+            row += self._cells.rows
+            if codes is self._examples:
+                raise InvalidInputError(f"every row must have a value for '{lacking}'; row {row} has none.")
             raise InvalidInputError(
-                f"{what} must have a value in every row; row {self._cells.rows + row} has none. "
+                f"setting column '{lacking}' must have a value in every row; row {row} has none. "
                 "Settings were read from these columns; leave out columns that are no settings."
             )
         return found
 
-    def _finished(self) -> Long:
+    def _finished(self, bounds: Mapping[str, tuple[float, float]] | None, binary: Sequence[str]) -> LossTable:
         counts = self._settings.count, self._examples.count
         n_seen = self._cells.n_seen
         absent = counts[0] * counts[1] - n_seen
@@ -334,17 +282,14 @@ class LongRows:
             self._refuse_repeated(n_seen)
         if absent and not self._sure:
             raise _NotConfirmedError
-        settings = _frame(self._layout.config_columns, self._settings.values())
+        columns = zip(self._layout.config_columns, self._settings.values(), strict=True)
+        settings = pd.DataFrame({name: column.to_pandas() for name, column in columns})
         groups = {name: group.values(self._example_of) for name, group in self._groups.items()}
         losses = self._cells.losses(counts)
-        left_out = {"--where " + " and ".join(map(str, self._filters)): self._read - self._cells.rows}
-        intake = Intake(
-            self._read,
-            self._cells.rows,
-            left_out={reason: rows for reason, rows in left_out.items() if rows},
-            absent=absent,
-        )
-        return Long(settings, losses, groups, intake, self._layout)
+        losses = {name: only_0_and_1(name, array) if name in binary else array for name, array in losses.items()}
+        reason = "--where " + " and ".join(map(str, self._filters))
+        intake = Intake(self._read, self._read, absent=absent).without(reason, self._read - self._cells.rows)
+        return LossTable(settings, losses, groups, bounds).with_intake(intake)
 
     def _example_of(self, code: int) -> Any:
         values = [plain(part[code].as_py()) for part in self._examples.values()]
@@ -352,21 +297,14 @@ class LongRows:
 
     def _refuse_repeated(self, n_seen: int) -> None:
         """Find one pair of setting and example that comes twice, and say which."""
-        settings, examples = (
-            JointCodes([self._source.schema.field(n).type for n in names]) for names in self._key_columns()
-        )
-        first: BoolArray = np.zeros(0, dtype=bool)
-        for batch in self._source.batches(
-            [*self._layout.config_columns, *self._keys, *(f.column for f in self._filters)]
-        ):
-            batch = KnownBeforehand(self._filters, self._layout, self._keys, (), self._source.schema).kept(batch)
+        columns = [*self._layout.config_columns, *self._keys, *(f.column for f in self._filters)]
+        first: BoolArray = np.zeros(self._settings.count * self._examples.count, dtype=bool)
+        for batch in self._source.batches(columns):
+            batch, _ = kept_rows(batch, self._filters)
             column = {name: batch.column(at) for at, name in enumerate(batch.schema.names)}
-            codes = [
-                of.encode([column[name] for name in names])
-                for of, names in zip((settings, examples), self._key_columns(), strict=True)
-            ]
-            place = codes[0] * self._examples.count + codes[1]
-            first = first if first.size else np.zeros(self._settings.count * self._examples.count, dtype=bool)
+            settings = self._settings.encode([column[name] for name in self._layout.config_columns])
+            examples = self._examples.encode([column[name] for name in self._keys])
+            place = settings * self._examples.count + examples
             twice = first[place]
             order = np.argsort(place, kind="stable")
             twice[order[1:]] |= place[order[1:]] == place[order[:-1]]
@@ -375,53 +313,25 @@ class LongRows:
                 config = {name: plain(column[name][row].as_py()) for name in self._layout.config_columns}
                 raise InvalidInputError(
                     f"every setting must have exactly one row for each example; {self._layout.example_column} = "
-                    f"{self._example_of(int(codes[1][row]))!r} comes more than once for the setting {config} "
+                    f"{self._example_of(int(examples[row]))!r} comes more than once for the setting {config} "
                     f"({self._cells.rows - n_seen:,} such rows in all). "
                     f"Settings were read from {', '.join(self._layout.config_columns)}; leave out columns that are "
                     "no settings."
                 )
             first[place] = True
 
-    def _key_columns(self) -> tuple[Sequence[str], Sequence[str]]:
-        return self._layout.config_columns, self._keys
-
-
-def _run_starts(codes: IntArray) -> IntArray | None:
-    """Where runs of equal codes begin; None where they are too short to help."""
-    changed = codes[1:] != codes[:-1]
-    if np.count_nonzero(changed) * _FEW_RUNS > len(codes):
-        return None
-    return np.concatenate([[0], np.flatnonzero(changed) + 1])
-
-
-def _frame(names: Sequence[str], values: Sequence[pa.Array]) -> pd.DataFrame:
-    return pd.DataFrame({name: column.to_pandas() for name, column in zip(names, values, strict=True)})
-
 
 def example_parts(layout: Layout, columns: Sequence[str]) -> list[str]:
     """The columns that name an example together; sample 7 of one subset is not sample 7 of another."""
     example = str(layout.example_column)
-    return [example] if example in columns else [part.strip() for part in example.split(",")]
-
-
-def _with_parts(named: Layout, columns: Sequence[str]) -> Layout:
-    """The layout, if every part of a key such as "subset,sample" is a column."""
-    if named.example_column is None or named.example_column in columns or "," not in named.example_column:
-        return named
-    for part in example_parts(named, columns):
+    parts = [example] if example in columns else [part.strip() for part in example.split(",")]
+    for part in parts if len(parts) > 1 else ():
         if part not in columns:
             raise InvalidInputError(
-                f"an example must be named by columns of the file; there is no column '{part}' for the key "
-                f"'{named.example_column}'. Columns: {', '.join(map(str, columns))}."
+                f"an example must be named by columns of the file; there is no column '{part}' for the key '{example}'. "
+                f"Columns: {', '.join(map(str, columns))}."
             )
-    return named
-
-
-def _with_key(frame: pd.DataFrame, example_column: str | None) -> pd.DataFrame:
-    """The frame with a column of tuples for a key such as "subset,sample"; unchanged if one column is the key."""
-    from riskfront._data.reading.long_format import with_example_key
-
-    return with_example_key(frame, example_column)
+    return parts
 
 
 def _first_kept(source: Source, columns: Sequence[str], filters: Sequence[Filter]) -> pa.Table:
@@ -440,11 +350,9 @@ def _kept(table: pa.Table, filters: Sequence[Filter]) -> pa.Table:
     return table
 
 
-@contextmanager
-def progress_of(title: str, rows: int | None) -> Iterator[ProgressBar]:
+def _progress_of(title: str, rows: int | None) -> ProgressBar:
     """A bar for what takes more than two seconds."""
-    with ProgressBar(title, rows, 0, None if rows is None or rows > _MANY else False) as bar:
-        yield bar
+    return ProgressBar(title, rows, 0, None if rows is None or rows > _MANY else False)
 
 
 def with_example_key(frame: pd.DataFrame, example_column: str | None) -> pd.DataFrame:
@@ -453,11 +361,6 @@ def with_example_key(frame: pd.DataFrame, example_column: str | None) -> pd.Data
         return frame
     parts = [part.strip() for part in example_column.split(",")]
     for part in parts:
-        if part not in frame.columns:
-            raise InvalidInputError(
-                f"an example must be named by columns of the file; there is no column '{part}' for the key "
-                f"'{example_column}'. Columns: {', '.join(map(str, frame.columns))}."
-            )
         if frame[part].isna().any():
             raise InvalidInputError(
                 f"every row must have a value for '{part}'; row {int(frame[part].isna().argmax())} has none."

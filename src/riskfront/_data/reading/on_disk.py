@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 
 from riskfront._data.configs import as_settings
 from riskfront._data.intake import Intake
-from riskfront._data.reading.batches import ParquetFiles
-from riskfront._data.reading.codes import GroupOfExamples, JointCodes
+from riskfront._data.reading.batches import ParquetFiles, bytes_of
+from riskfront._data.reading.codes import GroupOfExamples, JointCodes, two_values
 from riskfront._data.reading.column_roles import Layout
 from riskfront._data.reading.filters import Filter, kept_rows
 from riskfront._data.reading.sorted_piece import SortedPiece, sort_rows
@@ -41,7 +41,7 @@ from riskfront._support.cluster import cluster_size
 from riskfront._support.files import cache_folder, write_text
 from riskfront._support.progress import ProgressBar
 from riskfront._support.values import plain
-from riskfront.errors import InvalidInputError, StoreError
+from riskfront.errors import StoreError
 
 _PIECE_ROWS = 1 << 23
 _BLOCK_BYTES = 1 << 27  # of losses that are put into the store at a time
@@ -110,7 +110,9 @@ def read_large(
     done = _read(folder / "done.json")
     if done is None:
         with _said_of(folder):
-            _forget_older(folder.parent, files, content)
+            for made in folder.parent.glob(f"{files}-*"):  # of these files before they changed
+                if made.name.split("-")[1] != content:
+                    shutil.rmtree(made, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
             _convert(work)
         done = from_bytes((folder / "done.json").read_bytes())
@@ -134,9 +136,9 @@ def _said_of(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if isinstance(error, StoreError) or (folder / "done.json").exists():  # another process was faster
-            if isinstance(error, StoreError):
-                raise
+        if isinstance(error, StoreError):
+            raise
+        if (folder / "done.json").exists():  # another process was faster
             return
         raise StoreError(
             f"a table larger than memory needs room in '{folder.parent}' (XDG_CACHE_HOME names another place): "
@@ -160,13 +162,6 @@ def _states(source: ParquetFiles) -> list[Any]:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
-
-
-def _forget_older(tables: Path, files: str, content: str) -> None:
-    """Remove what was made of these files before they changed."""
-    for path in tables.glob(f"{files}-*"):
-        if path.name.split("-")[1] != content:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _convert(work: Conversion) -> None:
@@ -200,7 +195,8 @@ def _convert(work: Conversion) -> None:
 
 def _check_room(work: Conversion, rows: int) -> None:
     """Sorted pieces and the store are on the disk at the same time; what an earlier run left is part of it."""
-    cell = sum(max(1, _width(work, name)) for name in work.layout.loss_columns)
+    names = work.layout.loss_columns
+    cell = sum(1 if name in work.binary else bytes_of(work.kind(name)) for name in names)
     needed = rows * (2 * cell + 4)
     have = sum(path.stat().st_blocks * 512 for path in work.folder.rglob("*") if path.is_file())
     free = shutil.disk_usage(work.folder).free
@@ -209,11 +205,6 @@ def _check_room(work: Conversion, rows: int) -> None:
             f"a table of {rows:,} rows needs about {needed / 1e9:.1f} GB of disk while it is sorted; '{work.folder.parent}' "
             f"has {free / 1e9:.1f} GB. Free some, or name another place with the environment variable XDG_CACHE_HOME."
         )
-
-
-def _width(work: Conversion, name: str) -> int:
-    kind = work.kind(name)
-    return int(kind.bit_width) // 8 if pa.types.is_floating(kind) and name not in work.binary else 1
 
 
 def pieces_of(source: ParquetFiles) -> list[Piece]:
@@ -291,16 +282,13 @@ def merge(work: Conversion, count: int) -> Merged:
             of[0].append(np.empty(0, dtype=np.int32))
             of[1].append(np.empty(0, dtype=np.int32))
             continue
-        of[0].append(settings.encode(piece.settings()).astype(np.int32))
-        numbers = examples.encode(piece.examples())
+        of[0].append(settings.encode(piece.columns("settings")).astype(np.int32))
+        numbers = examples.encode(piece.columns("examples"))
         of[1].append(numbers.astype(np.int32))
-        for (name, group), column in zip(groups.items(), piece.groups(), strict=True):
-            group.declare(piece.declared(name))
+        for (name, group), column in zip(groups.items(), piece.columns("groups"), strict=True):
+            group.declare(piece.declared[name])
             if not group.add(numbers, None, column, examples.count):
-                raise InvalidInputError(
-                    f"group '{name}' must have one value for each example, the same in all rows of "
-                    f"'{layout.example_column}'."
-                )
+                raise two_values(name, layout.example_column)
     values = [[plain(value) for value in column.to_pylist()] for column in settings.values()]
     configs = [dict(zip(layout.config_columns, config, strict=True)) for config in zip(*values, strict=True)]
     as_settings(configs)  # an error where a value cannot be that of a setting
@@ -328,38 +316,35 @@ def write_settings(work: Conversion, merged: Merged, block: range, store: LossSt
     known = _read(counted)
     if known is not None:
         return int(known["rows"])
-    losses, has = _gathered(work, merged, block)
+    values, missing, has = _gathered(work, merged, block)
     store = store or _opened(work, merged)
     for row, setting in enumerate(block):
         if merged.configs[setting] not in store:
-            store.write(merged.configs[setting], {name: _masked(of, ~has[row], row) for name, of in losses.items()})
+            gaps = {name: missing[name][row] | ~has[row] if name in missing else ~has[row] for name in values}
+            store.write(
+                merged.configs[setting],
+                {name: np.ma.MaskedArray(of[row], gaps[name]) for name, of in values.items()},
+            )
     counted.parent.mkdir(exist_ok=True)
     seen = int(np.count_nonzero(has))
     write_text(counted, to_bytes({"rows": seen}).decode())
     return seen
 
 
-def _masked(loss: tuple[Array, Array | None], absent: Array, row: int) -> Array:
-    values, missing = loss
-    gaps = absent if missing is None else absent | missing[row]
-    return np.ma.MaskedArray(values[row], gaps) if gaps.any() else values[row]
-
-
-def _gathered(work: Conversion, merged: Merged, block: range) -> tuple[dict[str, tuple[Array, Array | None]], Array]:
-    """For each loss the values (settings of the block, examples) and where they are missing; and which cells have a row."""
+def _gathered(work: Conversion, merged: Merged, block: range) -> tuple[dict[str, Array], dict[str, Array], Array]:
+    """The values (settings of the block, examples) of each loss; where they are missing, of some; which cells have a row."""
     pieces = [SortedPiece(work.piece(number)) for number in range(len(merged.settings_of))]
     shape, names = (len(block), merged.n_examples), work.layout.loss_columns
     has: Array = np.zeros(shape, dtype=bool)
-    values = {name: np.zeros(shape, np.result_type(*(piece.dtype(name) for piece in pieces))) for name in names}
-    missing: dict[str, Array] = {
-        name: np.zeros(shape, dtype=bool) for name in names if any(piece.has_missing(name) for piece in pieces)
-    }
+    values = {name: np.zeros(shape, np.result_type(*(piece.dtypes[name] for piece in pieces))) for name in names}
+    gapped = [name for name in names if any(name in piece.missing for piece in pieces)]
+    missing: dict[str, Array] = {name: np.zeros(shape, dtype=bool) for name in gapped}
     for piece, settings, examples in zip(pieces, merged.settings_of, merged.examples_of, strict=True):
         for start, stop, of_row in piece.stretches(settings, block):
             cell = of_row * shape[1] + examples[piece.rows("example", start, stop)]
             has.reshape(-1)[cell] = True
             for name in names:
                 values[name].reshape(-1)[cell] = piece.rows(f"value {name}", start, stop)
-                if piece.has_missing(name):
+                if name in piece.missing:
                     missing[name].reshape(-1)[cell] = piece.rows(f"missing {name}", start, stop)
-    return {name: (values[name], missing.get(name)) for name in names}, has
+    return values, missing, has

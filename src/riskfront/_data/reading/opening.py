@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -26,11 +27,11 @@ from riskfront._data.reading.batches import (
     Source,
     Stream,
     TextFile,
-    WiderTypesError,
     is_too_long,
     said,
     state_of_file,
     whole,
+    with_wider_types,
 )
 from riskfront._data.reading.json_depth import CheckedLines
 from riskfront._data.stores.open_storage import default_options
@@ -49,12 +50,7 @@ _PACKED = (".gz", ".bz2", ".zst", ".lz4")
 
 def read_frame(path: str | os.PathLike[str]) -> pd.DataFrame:
     """All of a file, as a data frame."""
-    source = from_path(path)
-    while True:
-        try:
-            return whole(source).to_pandas()
-        except WiderTypesError as narrow:
-            source = narrow.source
+    return with_wider_types(from_path(path), lambda source: whole(source).to_pandas())
 
 
 def from_frame(data: Any) -> Source | None:
@@ -70,26 +66,25 @@ def from_frame(data: Any) -> Source | None:
             ) from None
     if isinstance(data, pa.Table):
         return InMemory(_checked(data, "the table"))
-    if hasattr(data, "__arrow_c_stream__"):
-        try:
-            table = pa.table(data)
-        except pa.ArrowException as error:
-            raise InvalidInputError(
-                f"a {type(data).__name__} must hold columns that Arrow knows; {' '.join(str(error).split())}. Convert it."
-            ) from None
-        return InMemory(_checked(table, f"the {type(data).__name__}"))
-    return None
+    if not hasattr(data, "__arrow_c_stream__"):
+        return None
+    kind = type(data).__name__
+    try:
+        return InMemory(_checked(pa.table(data), f"the {kind}"))
+    except pa.ArrowException as error:
+        reason = " ".join(str(error).split())
+        raise InvalidInputError(f"a {kind} must hold columns that Arrow knows; {reason}. Convert it.") from None
 
 
-def from_path(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> Source:
+def from_path(path: str | os.PathLike[str]) -> Source:
     """A Parquet, CSV or JSON-lines file, a folder or a glob of Parquet files, or the URL of any of these."""
     text = os.fspath(path)
     if "://" in text:
-        return _from_url(text, dict(storage_options or default_options()))
+        return _from_url(text, default_options())
     if any(sign in text for sign in "*?[") and not Path(text).exists():
         return _one_or_many(text, _named_by(text), str(Path(text).parent))
     if Path(text).is_dir():
-        refuse_other_data(text)
+        _refuse_others(_data_files(text))
         return _one_or_many(text, parts_of(text), text)
     if not Path(text).exists():
         raise StoreError(f"cannot read '{text}': no such file or folder.")
@@ -110,7 +105,7 @@ def _named_by(pattern: str) -> list[str]:
         if not _is_data(os.path.basename(name)) and os.path.basename(pattern)[:1] not in ("_", "."):
             continue
         if os.path.isdir(name):
-            refuse_other_data(name)
+            _refuse_others(_data_files(name))
             found |= {os.path.normpath(part) for part in parts_of(name)}
         else:
             found.add(name)
@@ -124,12 +119,8 @@ def parts_of(folder: str | os.PathLike[str]) -> list[str]:
     return sorted(path for path in _data_files(folder) if _is_part(path))
 
 
-def refuse_other_data(folder: str | os.PathLike[str]) -> None:
-    """Files of other kinds beside the parts would be left out without a word."""
-    _refuse_others(_data_files(folder))
-
-
 def _refuse_others(paths: Iterable[str]) -> None:
+    """Files of other kinds beside the parts would be left out without a word."""
     for path in paths:
         if _suffix(path) in (*_TEXT_FILES, *_OTHER_TABLES):
             raise InvalidInputError(
@@ -167,7 +158,7 @@ def _is_part(path: str, opened: Callable[[str], Any] = _OPENED) -> bool:
     return path.lower().endswith((".parquet", ".pq")) or _begins_like_parquet(path, opened)
 
 
-def _one_or_many(name: str, files: Sequence[str], root: str, opened: Callable[[str], Any] = str) -> Source:
+def _one_or_many(name: str, files: Sequence[str], root: str) -> Source:
     if not files:
         raise StoreError(f"cannot read '{name}': it holds no Parquet file.")
     kinds = {_suffix(file) for file in files}
@@ -177,7 +168,7 @@ def _one_or_many(name: str, files: Sequence[str], root: str, opened: Callable[[s
         raise InvalidInputError(
             f"several files that make one table must be Parquet; '{name}' holds {', '.join(sorted(kinds))}."
         )
-    return _parquet(name, files, [_partitions(file, root) for file in files], opened)
+    return _parquet(name, files, [_partitions(file, root) for file in files])
 
 
 def _partitions(file: str, root: str) -> dict[str, str | None]:
@@ -309,7 +300,10 @@ def _json_stream(opened: Callable[[], Any]) -> Stream:
 
     def stream(schema: pa.Schema | None, columns: Sequence[str] | None, block: int) -> Iterator[pa.RecordBatch]:
         parse = json.ParseOptions(explicit_schema=schema, newlines_in_values=False)
-        with opened() as file, json.open_json(file, json.ReadOptions(block_size=max(block, _BLOCK)), parse) as reader:
+        with (
+            closing(opened()) as file,
+            json.open_json(file, json.ReadOptions(block_size=max(block, _BLOCK)), parse) as reader,
+        ):
             yield from reader
 
     return stream
@@ -320,7 +314,7 @@ def _schema_of_all_lines(opened: Callable[[], Any]) -> pa.Schema:
     from pyarrow import json
 
     found, rest = pa.schema([]), b""
-    with opened() as file:
+    with closing(opened()) as file:
         while True:
             read = file.read(_BLOCK)
             lines, _, rest = (rest + read).rpartition(b"\n") if read else (rest, b"", b"")
@@ -366,11 +360,7 @@ def _from_url(url: str, options: dict[str, Any]) -> Source:
         return _text_file(url, _suffix(found[0]), lambda: arrow.open_input_stream(found[0], compression="detect"))
     if not found:
         raise StoreError(f"cannot read '{url}': it holds no Parquet file.")
-
-    def opened(name: str) -> Any:
-        return arrow.open_input_file(name)
-
-    partitions = [_partitions(name, path) for name in found]
+    opened, partitions = arrow.open_input_file, [_partitions(name, path) for name in found]
     return _parquet(url, found, partitions, opened, lambda name: _state_of_remote(remote.info(name), name, opened))
 
 

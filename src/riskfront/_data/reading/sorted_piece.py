@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from riskfront._data.reading.batches import read_ahead
 from riskfront._data.reading.cells import LossValues, only_0_and_1
-from riskfront._data.reading.codes import GroupOfExamples, JointCodes, must_be_exact
+from riskfront._data.reading.codes import GroupOfExamples, JointCodes, must_be_exact, two_values
 from riskfront._data.reading.column_roles import Layout
 from riskfront._support.arrays import Array, IntArray
 from riskfront._support.values import plain
@@ -55,12 +55,9 @@ def sort_rows(
         of_example[here] = numbers
         for name, group in groups.items():
             if not group.add(numbers, None, column[name], examples.count):
-                raise InvalidInputError(
-                    f"group '{name}' must have one value for each example, the same in all rows of "
-                    f"'{layout.example_column}'."
-                )
+                raise two_values(name, layout.example_column)
         for name, loss in losses.items():
-            loss.put(here, None, column[name], at)
+            loss.put(here, column[name], at)
         at += len(batch)
     order, starts = _by_setting(of_setting[:at], settings.count)
     del of_setting
@@ -96,36 +93,17 @@ class SortedPiece:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._about: dict[str, Any] = json.loads((folder / "piece.json").read_text(encoding="utf-8"))
+        about: dict[str, Any] = json.loads((folder / "piece.json").read_text(encoding="utf-8"))
+        self.n_rows, self.missing = int(about["rows"]), set(about["missing"])  # losses that miss some
+        self.dtypes = {loss: np.dtype(kind) for loss, kind in about["types"].items()}
+        self.declared: dict[str, list[Any]] = about[
+            "declared"
+        ]  # categories of groups, whether an example has them or not
 
-    @property
-    def n_rows(self) -> int:
-        return int(self._about["rows"])
-
-    def settings(self) -> list[pa.Array]:
-        """The value of each column in each setting."""
-        return self._columns("settings")
-
-    def examples(self) -> list[pa.Array]:
-        """The value of each key of each example."""
-        return self._columns("examples")
-
-    def groups(self) -> list[pa.Array]:
-        """(examples,) each: the value of every group."""
-        return self._columns("groups")
-
-    def _columns(self, of: str) -> list[pa.Array]:
+    def columns(self, of: str) -> list[pa.Array]:
+        """The value of each column in each of the "settings", of each key in each of the "examples", or of each of their
+        "groups"."""
         return [column.combine_chunks() for column in pq.read_table(self._folder / f"{of}.parquet").columns]
-
-    def declared(self, name: str) -> list[Any]:
-        """The categories of a group, whether an example has them or not."""
-        return list(self._about["declared"][name])
-
-    def dtype(self, loss: str) -> np.dtype[Any]:
-        return np.dtype(self._about["types"][loss])
-
-    def has_missing(self, loss: str) -> bool:
-        return loss in self._about["missing"]
 
     def stretches(self, numbers: Array, block: range) -> Iterator[tuple[int, int, IntArray]]:
         """Rows (from, to) of settings that lie in a block, and of each row the place of its setting in the block.
@@ -142,10 +120,9 @@ class SortedPiece:
     def rows(self, column: str, start: int, stop: int) -> Array:
         """Some rows of a column: "example", "value <loss>" or "missing <loss>"."""
         what, _, loss = column.partition(" ")
-        kind = {"example": np.dtype(np.int32), "missing": np.dtype(bool)}.get(what) or self.dtype(loss)
-        return np.fromfile(
-            self._folder / _file_name(column), dtype=kind, count=stop - start, offset=start * kind.itemsize
-        )
+        kind = {"example": np.dtype(np.int32), "missing": np.dtype(bool)}.get(what) or self.dtypes[loss]
+        path = self._folder / _file_name(column)
+        return np.fromfile(path, dtype=kind, count=stop - start, offset=start * kind.itemsize)
 
 
 def _coded(codes: JointCodes, column: Mapping[str, pa.Array], names: Sequence[str]) -> IntArray:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from riskfront._data.problem_fit import limited_losses, worst_in_every_limit
-from riskfront._data.reading.batches import Source
+from riskfront._data.reading.batches import Source, with_wider_types
 from riskfront._data.reading.column_roles import (
     PAID,
     Layout,
@@ -86,7 +86,7 @@ def read_table(
         known = {name: pair for name, pair in price_bounds(source.schema).items() if name in limited}
         bounds = {**known, **(bounds or {})}
     table, found = read_long(source, problem, with_saved_roles(source.schema, named), bounds, binary, where)
-    table = table.with_failures(recorded_failures(source))
+    table = table.with_failures(with_wider_types(source, recorded_failures))
     return table.without_default_bounds(PAID) if paid else table, found
 
 
@@ -133,9 +133,9 @@ def as_table(
 ) -> LossTable:
     """The table itself, with one row a cluster if some are named. Of a long table in a file, the columns that the problem
     needs, with the bounds that are declared."""
-    if clusters is not None:
-        return clustered(_rows(data, problem, bounds, (clusters,)), clusters, problem)
-    return _rows(data, problem, bounds)
+    layout = Layout(group_columns=() if clusters is None else (clusters,))
+    table, _ = read_table(data, problem, layout=layout, bounds=bounds)
+    return table if clusters is None else clustered(table, clusters, problem)
 
 
 def clustered(table: LossTable, name: str, problem: Problem | None = None) -> LossTable:
@@ -177,12 +177,11 @@ def read_unlabelled(
     the bounds that the labelled table declares."""
     wanted = proxies_of(problem)
     if not is_long_file(data):
-        found = _rows(data, None, None)
+        found, _ = read_table(data)
     else:
         named, clusters = layout or Layout(), () if table.clusters is None else (table.clusters,)
-        named = replace(
-            named, config_columns=tuple(table.config_names), group_columns=(*named.group_columns, *clusters)
-        )
+        groups = (*named.group_columns, *clusters)
+        named = replace(named, config_columns=tuple(table.config_names), group_columns=groups)
         bounds = {name: pair for name, pair in table.declared_bounds.items() if name in wanted.losses}
         found, _ = read_table(data, wanted, layout=named, bounds=bounds, **options)
     if gaps := sorted(set(found.missing) & set(wanted.losses)):
@@ -202,10 +201,6 @@ def proxies_of(problem: Problem) -> Problem:
         )
     asked = dict.fromkeys(Limit(str(of.proxy), at_most=0.5, per=of.per, given=of.given) for of in limits)
     return Problem(list(asked), minimize=[str(limits[0].proxy)])
-
-
-def _rows(data: Data, problem: Problem | None, bounds: Bounds | None, groups: tuple[str, ...] = ()) -> LossTable:
-    return read_table(data, problem, layout=Layout(group_columns=groups), bounds=bounds)[0]
 
 
 def is_long_file(data: Data) -> bool:

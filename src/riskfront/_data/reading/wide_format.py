@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from riskfront._data.intake import Intake
-from riskfront._data.reading.batches import Source, WiderTypesError, read_ahead, sample, whole
+from riskfront._data.reading.batches import Source, read_ahead, sample, whole, with_wider_types
 from riskfront._data.reading.cells import numbers_of, only_0_and_1
 from riskfront._data.reading.column_roles import Layout
 from riskfront._data.reading.filters import Filter, filtered, parse_filters, refused, repeats
@@ -65,29 +65,25 @@ def read_wide(
         LossTable(2 settings (setting) x 3 examples; losses score)
     """
     described = settings if settings is None or isinstance(settings, pd.DataFrame) else read_frame(settings)
-    options = {"group_columns": group_columns, "loss": loss, "bounds": bounds, "binary": binary, "where": where}
-    source = from_path(path)
-    while True:
-        try:
-            return _from_source(source, problem, example_column=example_column, settings=described, **options)  # type: ignore[arg-type]
-        except WiderTypesError as narrow:
-            source = narrow.source
+    name, filters = loss or _only_loss(problem, described), parse_filters(where)
+    return with_wider_types(
+        from_path(path),
+        lambda of: _from_source(of, problem, example_column, described, group_columns, name, bounds, binary, filters),
+    )
 
 
 def _from_source(
     source: Source,
-    problem: Problem | None = None,
-    *,
-    example_column: str | None = None,
-    settings: pd.DataFrame | None = None,
-    group_columns: Sequence[str] = (),
-    loss: str | None = None,
-    bounds: Mapping[str, tuple[float, float]] | None = None,
-    binary: Sequence[str] = (),
-    where: str | Sequence[str] = (),
+    problem: Problem | None,
+    example_column: str | None,
+    settings: pd.DataFrame | None,
+    group_columns: Sequence[str],
+    name: str,
+    bounds: Mapping[str, tuple[float, float]] | None,
+    binary: Sequence[str],
+    filters: Sequence[Filter],
 ) -> tuple[LossTable, Layout]:
     names = list(source.schema.names)
-    name, filters = loss or _only_loss(problem, settings), parse_filters(where)
     keys = [] if example_column is None else example_parts(Layout(example_column=example_column), names)
     terms = problem.terms if problem else []
     mentioned = [name for term in terms for name in (term.per, term.given, term.weights)]
@@ -96,9 +92,7 @@ def _from_source(
         known(group, names, "column")
     about = _only_columns(source, [*keys, *groups]) if settings is None else _described(names, settings)
     columns = about.iloc[:, 0].tolist()
-    beside = [
-        condition.column for condition in filters if condition.column in names and condition.column not in columns
-    ]
+    beside = [condition.column for condition in filters if condition.column not in columns]
     others = [column for column in dict.fromkeys([*keys, *groups, *beside]) if column in names]
     frame, cells = _read(source, others, columns, name)
     frame = with_example_key(frame, example_column)
@@ -149,10 +143,8 @@ def _read(source: Source, others: Sequence[str], columns: Sequence[str], name: s
 
 def _is_of_numbers(kind: pa.DataType) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return any(
-        is_kind(kind)
-        for is_kind in (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
-    )
+    kinds = (pa.types.is_floating, pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal)
+    return any(is_kind(kind) for is_kind in kinds)
 
 
 def _is_empty(source: Source, column: str) -> bool:
@@ -231,9 +223,8 @@ def _only_columns(source: Source, taken: Sequence[str]) -> pd.DataFrame:
     for name in free:
         if pa.types.is_string(kind := source.schema.field(name).type) or pa.types.is_large_string(kind):
             texts = sample(source, [name]).to_pandas()[name].dropna()
-            if (
-                pd.to_numeric(texts, errors="coerce").notna().mean() > _MOSTLY
-            ):  # a setting with a word among its outcomes
+            # a setting with a word among its outcomes
+            if pd.to_numeric(texts, errors="coerce").notna().mean() > _MOSTLY:
                 raise _no_numbers(source, name, "outcomes")
     return pd.DataFrame({"setting": names})
 

@@ -48,30 +48,20 @@ class LazyColumn:
         trusting: bool = False,
     ) -> None:
         self._storage, self._places, self._stored, self._sha256 = storage, places, stored, sha256
-        self._dtype, self._n, self._range, self._trusting = dtype, n_examples, range, trusting
+        self.dtype, self.shape, self.range = dtype, (len(places), n_examples), range
+        self._n, self._trusting = n_examples, trusting
+        self._step = max(1, _WINDOW_BYTES // max(1, n_examples * dtype.itemsize))  # rows of a window
         self._digests: dict[int, bytes] = {}  # of the rows that were checked
         self._windows: dict[int, Future[Array]] = {}
         self._lock = Lock()
         self._readers = ThreadPoolExecutor(max_workers=storage.readers, thread_name_prefix="riskfront-read")
         self._ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="riskfront-ahead")
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self._places), self._n
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self._dtype
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return self._range
-
     def __getitem__(self, rows: Rows) -> Array:
         if not isinstance(rows, slice):
             return self._read(np.asarray(rows))
         start, stop, step = rows.indices(len(self._places))
-        if step != 1 or (stop - start) * self._n * self._dtype.itemsize > _WINDOW_BYTES:
+        if step != 1 or (stop - start) * self._n * self.dtype.itemsize > _WINDOW_BYTES:
             return self._read(np.arange(start, stop, step), checking=not self._trusting)
         pieces = []
         while start < stop:
@@ -82,7 +72,7 @@ class LazyColumn:
 
     def row_digests(self) -> list[bytes]:
         """The SHA-256 of each row: as recorded if rows in passing are trusted, else as read, now if need be."""
-        recorded = {row: self._sha256[row] for row in range(len(self._places)) if self._trusting and self._alike(row)}
+        recorded = {row: of for row, of in enumerate(self._sha256) if self._trusting and self._alike(row)}
         self.check(np.array([row for row in range(len(self._places)) if row not in recorded], dtype=np.int64))
         return [self._digests.get(row) or recorded[row] for row in range(len(self._places))]
 
@@ -96,16 +86,12 @@ class LazyColumn:
     def part(self, rows: slice) -> LazyColumn:
         """These rows as a column of their own."""
         own = (self._places[rows], self._stored[rows], self._sha256[rows])
-        return LazyColumn(self._storage, *own, self._dtype, self._n, self._range, self._trusting)
+        return LazyColumn(self._storage, *own, self.dtype, self._n, self.range, self._trusting)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What another process needs to open the same rows: no threads, nothing that was read ahead."""
         rows = (self._storage, self._places, self._stored, self._sha256)
-        return LazyColumn, (*rows, self._dtype, self._n, self._range, self._trusting)
-
-    @property
-    def _step(self) -> int:
-        return max(1, _WINDOW_BYTES // max(1, self._n * self._dtype.itemsize))
+        return LazyColumn, (*rows, self.dtype, self._n, self.range, self._trusting)
 
     def _window(self, number: int) -> Array:
         """A block of rows; the next one is read meanwhile. Several threads may go through the column side by side."""
@@ -114,17 +100,13 @@ class LazyColumn:
             self._windows = {known: window for known, window in self._windows.items() if known in near}
             for wanted in near[1:]:
                 if wanted not in self._windows and wanted * self._step < len(self._places):
-                    self._windows[wanted] = self._ahead.submit(self._read_window, wanted)
+                    rows = np.arange(len(self._places))[wanted * self._step : (wanted + 1) * self._step]
+                    self._windows[wanted] = self._ahead.submit(self._read, rows, checking=not self._trusting)
             window = self._windows[number]
         return window.result()
 
-    def _read_window(self, number: int) -> Array:
-        first = number * self._step
-        rows = np.arange(first, min(first + self._step, len(self._places)))
-        return self._read(rows, checking=not self._trusting)
-
     def _read(self, rows: Array, *, checking: bool = True) -> Array:
-        out = np.empty((len(rows), self._n), dtype=self._dtype)
+        out = np.empty((len(rows), self._n), dtype=self.dtype)
         if not self._storage.in_place:
             digests = self._read_objects(rows, out, checking)
         elif out.nbytes < _PARALLEL_BYTES:
@@ -169,51 +151,34 @@ class LazyColumn:
 
     def _taken(self, row: int, read: Array, out: Array, checking: bool) -> bytes | None:
         """Put what was read of a row into its place, unless it is there, and check it."""
-        direct = self._alike(row)
-        if checking:
-            digest = hashlib.sha256(read.data).digest()
-            if digest != self._sha256[row]:
-                raise StoreError(
-                    f"'{self._storage.url}/{self._places[row][0]}' must hold the losses that were written; its SHA-256 differs."
-                    " The file was changed or damaged: restore it from a copy, or evaluate into a new store."
-                )
+        if checking and hashlib.sha256(read.data).digest() != self._sha256[row]:
+            raise StoreError(
+                f"'{self._storage.url}/{self._places[row][0]}' must hold the losses that were written; its SHA-256 differs."
+                " The file was changed or damaged: restore it from a copy, or evaluate into a new store."
+            )
         if read is not out:
             out[:] = read
         if not checking:
             return None
-        return digest if direct else hashlib.sha256(out.data).digest()
+        return self._sha256[row] if self._alike(row) else hashlib.sha256(out.data).digest()
 
     def _alike(self, row: int) -> bool:
         """Whether the bytes of a stored row are those of the column: the same type, or 0/1 in a byte."""
         stored = self._stored[row]
-        return stored == self._dtype or (self._dtype == np.bool_ and stored.kind in "iub" and stored.itemsize == 1)
+        return stored == self.dtype or (self.dtype == np.bool_ and stored.kind in "iub" and stored.itemsize == 1)
 
 
 class MissingColumn:
-    """(settings, examples), True where an outcome is missing.
+    """(settings, examples), True where an outcome is missing; ``held`` are the rows of settings that miss some, in the order
+    of their positions."""
 
-    Args:
-        held: the rows of settings that miss some.
-        settings: the positions of these settings, in increasing order.
-        n_settings: of the whole column.
-    """
+    dtype: np.dtype[Any] = np.dtype(np.bool_)
+    range = (0.0, 1.0)
 
     def __init__(self, held: LazyColumn, settings: IntArray, n_settings: int) -> None:
-        self._held, self._settings, self._n_settings = held, settings, n_settings
+        self._held, self.shape = held, (n_settings, held.shape[1])
         self._row = np.full(n_settings, -1)
         self._row[settings] = np.arange(len(settings))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self._n_settings, self._held.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.bool_)
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return 0.0, 1.0
 
     def __getitem__(self, rows: Rows) -> Array:
         held = self._row[rows]

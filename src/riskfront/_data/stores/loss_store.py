@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
@@ -34,7 +34,6 @@ from riskfront._data.stores.header import open_header
 from riskfront._data.stores.lazy_column import LazyColumn, MissingColumn
 from riskfront._data.stores.open_storage import open_storage
 from riskfront._data.stores.row_batches import RowBatches
-from riskfront._data.stores.storage import Storage
 from riskfront._data.stores.stored_rows import (
     SHARDED_ROWS,
     Gaps,
@@ -54,7 +53,7 @@ from riskfront._data.stores.stored_rows import (
 from riskfront._data.stores.task import Task
 from riskfront._data.table import LossTable
 from riskfront._problems.spaces.space import Config, config_id
-from riskfront._support.arrays import Array, BoolArray
+from riskfront._support.arrays import Array
 from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
 from riskfront._support.values import known, plain
 from riskfront.errors import InvalidInputError, StoreError
@@ -104,27 +103,16 @@ class LossStore:
         storage_options: Mapping[str, Any] | None = None,
         whole: bool = True,
     ) -> None:
-        self._storage = open_storage(url, storage_options)
+        self.storage = open_storage(url, storage_options)  # also for what belongs beside its losses
+        self.url = self.storage.url
         self._lock = threading.Lock()
         self._part: Part | None = None
-        self._batches = None if self._storage.in_place else RowBatches(self._storage)
-        self._header = open_header(self._storage, task)
+        self._batches = None if self.storage.in_place else RowBatches(self.storage)
+        self._header = open_header(self.storage, task)
+        self.n_examples = self._header.n_examples
         self._to_add = task is not None or not whole
         self._markers: dict[str, Marker] = {}
         self.refresh()
-
-    @property
-    def url(self) -> str:
-        return self._storage.url
-
-    @property
-    def storage(self) -> Storage:
-        """Where the store is, for what belongs beside its losses."""
-        return self._storage
-
-    @property
-    def n_examples(self) -> int:
-        return self._header.n_examples
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
@@ -143,7 +131,7 @@ class LossStore:
 
     @cached_property
     def _noted(self) -> Mapping[str, Any]:
-        text = self._storage.read(_NOTES)
+        text = self.storage.read(_NOTES)
         try:
             found = {"notes": []} if text is None else from_bytes(text)
             return {**found, "notes": list(found["notes"])}
@@ -177,9 +165,15 @@ class LossStore:
 
     def refresh(self) -> None:
         """See what other processes have completed since."""
-        for name, lines in self._storage.lines("done", to_add=self._to_add):
+        for name, lines in self.storage.lines("done", to_add=self._to_add):
             for line in lines:
-                marker = self._parsed(name, line)
+                try:
+                    marker = Marker.from_json(line)
+                except DamagedError as error:
+                    raise StoreError(
+                        f"'{self.url}/done/{name}' must hold markers of settings; a line is damaged ({error}). Restore the "
+                        "file from a copy, or delete the line and run evaluate or tune with this store again."
+                    ) from None
                 self._markers.setdefault(config_id(marker.config), marker)
 
     def writing_together(self) -> AbstractContextManager[None]:
@@ -189,24 +183,11 @@ class LossStore:
         """
         return nullcontext() if self._batches is None else self._batches.together()
 
-    def _parsed(self, name: str, line: bytes) -> Marker:
-        try:
-            return Marker.from_json(line)
-        except DamagedError as error:
-            raise StoreError(
-                f"'{self.url}/done/{name}' must hold markers of settings; a line is damaged ({error}). Restore the file from a "
-                "copy, or delete the line and run evaluate or tune with this store again."
-            ) from None
-
     # ---------------------------------------------------------------- writing
 
     def write(self, config: Mapping[str, Any], losses: Mapping[str, Array]) -> None:
-        """Add a setting: its losses first, its marker last. A setting that is there already is left as it is.
-
-        It is in the store when this returns, except inside ``writing_together``.
-
-        Masked values of a masked array are missing outcomes.
-        """
+        """Add a setting: its losses first, its marker last. A setting that is there already is left as it is. It is in the
+        store when this returns, except inside ``writing_together``. Masked values are missing outcomes."""
         name = config_id(config)
         with self._lock:
             if name in self._markers:
@@ -223,18 +204,12 @@ class LossStore:
     ) -> Marker:
         part = self._part_for(rows)
         self._part = None  # until all went well: after an error nothing more is written where it happened
-        row = part.next_row()
-        known = {}
-        for loss, values in rows.items():
-            values = values.astype(part.dtypes[loss], copy=False)
-            together = part.chunks[loss]
-            chunk, offset = place(part.name, loss, row, together, values.nbytes)
-            self._storage.write_at(chunk, offset, together * values.nbytes, values.data)
-            missing = missing_of(losses[loss])
-            gaps = None if missing is None else self._write_gaps(part, loss, row, missing)
-            known[loss] = Loss.of(values, together, missing, gaps)
-        marker = _marker(config, part, row, known)
-        self._storage.add_lines("done", part.name.rpartition("/")[2], [marker.to_json()])
+
+        def write(chunk: str, offset: int, together: int, values: Array) -> None:
+            self.storage.write_at(chunk, offset, together * values.nbytes, values.data)
+
+        marker = self._written(config, losses, rows, part, rows_in_chunk(self.n_examples), write)
+        self.storage.add_lines("done", part.name.rpartition("/")[2], [marker.to_json()])
         self._part = part
         return marker
 
@@ -247,29 +222,38 @@ class LossStore:
             part = self._part_for(rows)
             if not len(batches):
                 part.to_next_object()
-            row, together = part.next_row(), part.together
-            known, data = {}, dict[str, bytes]()
-            for loss, values in rows.items():
-                values = values.astype(part.dtypes[loss], copy=False)
-                data[place(part.name, loss, row, together, values.nbytes)[0]] = values.tobytes()
-                missing = missing_of(losses[loss])
-                if missing is not None:
-                    self._make_gaps(part, loss, together)
-                    data[place(gaps_folder(part.name), loss, row, together, len(missing))[0]] = missing.tobytes()
-                gaps = None if missing is None else Gaps.of(missing, together)
-                known[loss] = Loss.of(values, together, missing, gaps)
-            marker = _marker(config, part, row, known)
-            name = f"{part.name.rpartition('/')[2]}.{row}"
-            batches.add(data, marker.to_json(), marker=name, room=together)
+            data: dict[str, bytes] = {}
+
+            def write(chunk: str, offset: int, together: int, values: Array) -> None:
+                data[chunk] = values.tobytes()
+
+            marker = self._written(config, losses, rows, part, part.together, write)
+            name = f"{part.name.rpartition('/')[2]}.{marker.row}"
+            batches.add(data, marker.to_json(), marker=name, room=part.together)
         return marker
 
-    def _write_gaps(self, part: Part, loss: str, row: int, missing: BoolArray) -> Gaps:
-        """Write down where outcomes are missing."""
-        together = rows_in_chunk(self.n_examples)
-        self._make_gaps(part, loss, together)
-        chunk, offset = place(gaps_folder(part.name), loss, row, together, len(missing))
-        self._storage.write_at(chunk, offset, together * len(missing), missing.data)
-        return Gaps.of(missing, together)
+    def _written(
+        self,
+        config: Mapping[str, Any],
+        losses: Mapping[str, Array],
+        rows: Mapping[str, Array],
+        part: Part,
+        gaps_together: int,
+        write: Callable[[str, int, int, Array], None],
+    ) -> Marker:
+        """The marker of a setting whose rows were written: each to its chunk, from an offset on, with so many to a chunk."""
+        row, known = part.next_row(), {}
+        for loss, values in rows.items():
+            values, together = values.astype(part.dtypes[loss], copy=False), part.chunks[loss]
+            write(*place(part.name, loss, row, together, values.nbytes), together, values)
+            missing, gaps = missing_of(losses[loss]), None
+            if missing is not None:
+                self._make_gaps(part, loss, gaps_together)
+                gaps_place = place(gaps_folder(part.name), loss, row, gaps_together, len(missing))
+                write(*gaps_place, gaps_together, missing)
+                gaps = Gaps.of(missing, gaps_together)
+            known[loss] = Loss.of(values, together, missing, gaps)
+        return Marker({str(name): plain(value) for name, value in config.items()}, part.name, row, known)
 
     def _make_gaps(self, part: Part, loss: str, together: int) -> None:
         """An array for missing outcomes, which is made for the first row that needs it."""
@@ -281,7 +265,7 @@ class LossStore:
 
     def _make_arrays(self, arrays: Mapping[str, tuple[tuple[int, int], tuple[int, int], np.dtype[Any]]]) -> None:
         made = zarr_metadata(arrays, sharded=self._batches is not None)
-        self._storage.write_all({name: made[name] for name in made if name != "zarr.json"})  # the group is there
+        self.storage.write_all({name: made[name] for name in made if name != "zarr.json"})  # the group is there
 
     def _check_losses(self, config: Mapping[str, Any], rows: Mapping[str, Array]) -> None:
         names = self.loss_names
@@ -308,10 +292,8 @@ class LossStore:
         return part
 
     def _new_part(self, dtypes: Mapping[str, np.dtype[Any]]) -> Part:
-        name, row_bytes = (
-            f"parts/{uuid.uuid4().hex}",
-            {loss: self.n_examples * k.itemsize for loss, k in dtypes.items()},
-        )
+        name = f"parts/{uuid.uuid4().hex}"
+        row_bytes = {loss: self.n_examples * kind.itemsize for loss, kind in dtypes.items()}
         if self._batches is None:
             return Part(name, dtypes, {loss: rows_in_chunk(size) for loss, size in row_bytes.items()}, os.getpid())
         together = rows_in_shard(max(row_bytes.values()))
@@ -338,26 +320,23 @@ class LossStore:
         types = {name: common_type([m.losses[name] for m in markers]) for name in markers[0].losses}
         size = sum(np.dtype(kind).itemsize for kind in types.values()) * len(markers) * self.n_examples
         settings = [dict(marker.config) for marker in markers]
-        declared = {**self._header.bounds, **(bounds or {})}
-        limits = {name: (low, high) for name, (low, high) in declared.items()}
+        limits = {name: (low, high) for name, (low, high) in {**self._header.bounds, **(bounds or {})}.items()}
         lazy = size > _LAZY_BYTES if lazy is None else lazy
         columns = {name: self._column(name, kind, markers, limits, trusting=lazy) for name, kind in types.items()}
         gaps = {name: self._gaps(name, markers) for name in types if any(m.losses[name].missing for m in markers)}
         if lazy:
             table = LossTable.of_columns(settings, columns, self.groups(), limits, missing=gaps)
-            table.copies_left_out = self.copies
-            return table
-        arrays = {name: column[slice(None)] for name, column in columns.items()}
-        arrays |= {name: np.ma.MaskedArray(arrays[name], column[slice(None)]) for name, column in gaps.items()}
-        table = LossTable(settings, arrays, self.groups(), limits)
+        else:
+            arrays = {name: column[slice(None)] for name, column in columns.items()}
+            arrays |= {name: np.ma.MaskedArray(arrays[name], column[slice(None)]) for name, column in gaps.items()}
+            table = LossTable(settings, arrays, self.groups(), limits)
         table.copies_left_out = self.copies
         return table
 
     def blocks(self, loss: str, rows: int = 64) -> Iterator[tuple[list[Config], Array]]:
         """The settings and the losses of one column, (rows, examples), a block at a time."""
-        table = self.table(lazy=True)
-        known(loss, table.loss_names, "loss")
         markers = self._chosen(None)
+        known(loss, markers[0].losses, "loss")
         column = self._column(loss, common_type([m.losses[loss] for m in markers]), markers, {})
         for start in range(0, len(markers), rows):
             block = markers[start : start + rows]
@@ -395,7 +374,7 @@ class LossStore:
             kind = np.dtype(np.int8)  # as a table in memory holds them
         binary = kind.kind in "iu" and bounds.get(name, (0.0, 1.0)) == (0.0, 1.0) and low >= 0 and high <= 1
         return LazyColumn(
-            self._batches or self._storage,
+            self._batches or self.storage,
             [
                 place(marker.part, name, marker.row, loss.rows, self.n_examples * np.dtype(loss.dtype).itemsize)
                 for marker, loss in zip(markers, known, strict=True)
@@ -414,13 +393,9 @@ class LossStore:
         places = [place(gaps_folder(markers[row].part), name, markers[row].row, g.rows, n) for row, g in rows.items()]
         digests = [bytes.fromhex(gaps.sha256) for gaps in rows.values()]
         kind = np.dtype(np.bool_)
-        held = LazyColumn(self._batches or self._storage, places, [kind] * len(rows), digests, kind, n, (0.0, 1.0))
+        held = LazyColumn(self._batches or self.storage, places, [kind] * len(rows), digests, kind, n, (0.0, 1.0))
         return MissingColumn(held, np.array(list(rows), dtype=np.int64), len(markers))
 
     def groups(self) -> dict[str, Groups]:
         """The groups of the examples."""
-        return self._header.groups(self._storage)
-
-
-def _marker(config: Mapping[str, Any], part: Part, row: int, losses: Mapping[str, Loss]) -> Marker:
-    return Marker({str(name): plain(value) for name, value in config.items()}, part.name, row, losses)
+        return self._header.groups(self.storage)

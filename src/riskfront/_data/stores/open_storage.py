@@ -21,12 +21,8 @@ _EXAMPLE = '{"endpoint_url": "http://localhost:9000"}'
 
 
 def open_storage(url: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Storage:
-    """A local folder for a path or a file:// URL, anything fsspec knows for other URLs.
-
-    Args:
-        options: for fsspec; by default those of ``storage_options`` around the call, or else of the environment variable
-            RISKFRONT_STORAGE_OPTIONS, in JSON.
-    """
+    """A local folder for a path or a file:// URL, anything fsspec knows for other URLs, with ``default_options`` unless others
+    are given."""
     if not isinstance(url, str | os.PathLike) or not os.fspath(url).strip():
         raise InvalidInputError(f"a store must be given by a path or a URL; got {url!r}.")
     text = os.fspath(url)
@@ -50,7 +46,7 @@ def storage_options(options: Mapping[str, Any] | None) -> Iterator[None]:
 
 
 def default_options() -> dict[str, Any]:
-    """What ``storage_options`` set, or else what RISKFRONT_STORAGE_OPTIONS holds."""
+    """What ``storage_options`` set around the call, or else what the environment variable holds, in JSON."""
     given = _OPTIONS.get()
     if given is not None:
         return dict(given)
@@ -70,14 +66,16 @@ _PROBE = "uses/only-one"
 
 
 class RemoteStorage:
+    readers, in_place = 16, False
+
     def __init__(self, url: str, options: Mapping[str, Any] | None) -> None:
         try:
             import fsspec
         except ImportError as error:
             raise MissingExtraError("fsspec", "store") from error
-        self._url, self._options = url.rstrip("/"), dict(options or {})
+        self.url, self._options = url.rstrip("/"), dict(options or {})
         try:
-            self._files, root = fsspec.url_to_fs(self._url, **self._options)
+            self._files, root = fsspec.url_to_fs(self.url, **self._options)
         except Exception as error:  # every file system has errors of its own
             raise StoreError(
                 f"cannot open the store '{url}': {_reason(error)}. Check the URL and storage_options (for commands: "
@@ -86,11 +84,7 @@ class RemoteStorage:
         self._root = root.rstrip("/")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RemoteStorage, (self._url, self._options)
-
-    @property
-    def url(self) -> str:
-        return self._url
+        return RemoteStorage, (self.url, self._options)
 
     def read(self, name: str) -> bytes | None:
         try:
@@ -100,21 +94,13 @@ class RemoteStorage:
             return None
         return found
 
-    @property
-    def readers(self) -> int:
-        return 16
-
-    @property
-    def in_place(self) -> bool:
-        return False
-
     def read_into(self, name: str, offset: int, buffer: memoryview) -> None:
         try:
             with self._reading(name):
                 data = self._files.cat_file(f"{self._root}/{name}", start=offset, end=offset + buffer.nbytes)
         except FileNotFoundError as error:
-            raise StoreError(f"cannot read '{self._url}/{name}': there is no such object.") from error
-        check_size(f"{self._url}/{name}", offset + len(data), offset + buffer.nbytes)
+            raise StoreError(f"cannot read '{self.url}/{name}': there is no such object.") from error
+        check_size(f"{self.url}/{name}", offset + len(data), offset + buffer.nbytes)
         buffer[:] = data
 
     def write(self, name: str, data: bytes | memoryview) -> None:
@@ -152,7 +138,7 @@ class RemoteStorage:
 
     def write_at(self, name: str, offset: int, size: int, data: memoryview) -> None:
         if offset or size != data.nbytes:
-            raise StoreError(f"objects at '{self._url}' can only be written whole.")
+            raise StoreError(f"objects at '{self.url}' can only be written whole.")
         self.write(name, data)
 
     def write_all(self, objects: Mapping[str, bytes | memoryview]) -> None:
@@ -173,7 +159,7 @@ class RemoteStorage:
             for name in some:
                 *lines, rest = texts.get(name, b"").split(b"\n")
                 if rest or name.split(".")[-2] != str(len(lines)):
-                    raise lines_lost(f"{self._url}/{folder}/{name}", f"got {len(lines)}, and {len(rest)} bytes more")
+                    raise lines_lost(f"{self.url}/{folder}/{name}", f"got {len(lines)}, and {len(rest)} bytes more")
                 yield name, lines
 
     def names(self, folder: str) -> list[str]:
@@ -192,7 +178,7 @@ class RemoteStorage:
         except (StoreError, FileNotFoundError):
             raise
         except Exception as error:
-            raise StoreError(f"cannot read '{self._url}/{name}': {_reason(error)}. {_ADVICE}") from error
+            raise StoreError(f"cannot read '{self.url}/{name}': {_reason(error)}. {_ADVICE}") from error
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -201,7 +187,7 @@ class RemoteStorage:
         except StoreError:
             raise
         except Exception as error:
-            raise StoreError(cannot_write(self._url, _reason(error))) from error
+            raise StoreError(cannot_write(self.url, _reason(error))) from error
 
 
 _ADVICE = "Check that its address (endpoint), credentials and network are right; the same call later goes on."

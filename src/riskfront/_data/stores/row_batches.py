@@ -30,6 +30,7 @@ class RowBatches:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+        self.url, self.readers, self.in_place = storage.url, storage.readers, storage.in_place
         self.lock = threading.RLock()
         self._together = 0
         self._forget()
@@ -62,12 +63,8 @@ class RowBatches:
         return len(self._lines) if self._process == os.getpid() else 0
 
     def add(self, rows: Mapping[str, bytes], line: bytes, *, marker: str, room: int) -> None:
-        """Add the rows of a setting, object -> bytes, and its marker.
-
-        Args:
-            marker: names the object with the markers, in case this is the first setting of a batch.
-            room: for how many settings a batch has.
-        """
+        """Add the rows of a setting, object -> bytes, and the line that marks it, to a batch with ``room`` for so many; its
+        first ``marker`` names the object with the lines."""
         with self.lock:
             if self._process != os.getpid():  # a forked process leaves to its parent what waited there
                 self._forget()
@@ -94,9 +91,8 @@ class RowBatches:
                 return
             self._storage.write_all({name: _shard(rows, self._room) for name, rows in self._rows.items()})
             self._storage.add_lines("done", self._first, self._lines)
-            written = self._rows
-            self._rows, self._lines, self._first, self._overdue = {}, [], "", False
-            self._written = written
+            self._written, self._rows, self._lines = self._rows, {}, []
+            self._first, self._overdue = "", False
 
     def _in_time(self) -> None:
         with self.lock:
@@ -106,18 +102,6 @@ class RowBatches:
                 self._overdue = True  # whoever adds the next row tries again, and is told
 
     # ---------------------------------------------------------------- reading
-
-    @property
-    def url(self) -> str:
-        return self._storage.url
-
-    @property
-    def readers(self) -> int:
-        return self._storage.readers
-
-    @property
-    def in_place(self) -> bool:
-        return self._storage.in_place
 
     def read_into(self, name: str, offset: int, buffer: memoryview) -> None:
         """As of a storage; rows that wait, or were written last, are copied."""
@@ -129,14 +113,10 @@ class RowBatches:
         for number in range(buffer.nbytes // size):
             buffer[number * size : (number + 1) * size] = held[offset // size + number]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Any:
         """In another process the storage, which has everything then."""
         self.flush()
-        return _itself, (self._storage,)
-
-
-def _itself(storage: Storage) -> Storage:
-    return storage
+        return self._storage.__reduce__()
 
 
 def _shard(rows: list[bytes], room: int) -> bytes:

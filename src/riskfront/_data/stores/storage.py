@@ -20,20 +20,12 @@ from riskfront.errors import StoreError
 class Storage(Protocol):
     """Named objects. Names are relative, with slashes."""
 
-    @property
-    def url(self) -> str:
-        """Where they are."""
+    url: str
+    readers: int  # how many threads should read at a time
+    in_place: bool  # whether a piece of an object can be written; if not, an object is written whole
 
     def read(self, name: str) -> bytes | None:
         """The object, or None if there is none."""
-
-    @property
-    def readers(self) -> int:
-        """How many threads should read at a time."""
-
-    @property
-    def in_place(self) -> bool:
-        """Whether a piece of an object can be written; if not, an object is written whole."""
 
     def read_into(self, name: str, offset: int, buffer: memoryview) -> None:
         """Fill the buffer with the bytes of an object from the offset on."""
@@ -109,8 +101,11 @@ class _Count:
 
 
 class LocalStorage:
+    readers = min(4, os.cpu_count() or 1)
+    in_place = exclusive = True
+
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root, self.url = root, str(root)
         self._count: _Count | None = None
         if root.exists() and not root.is_dir():
             raise StoreError(f"a store must be a folder; '{root}' is a file. Give another name.")
@@ -119,10 +114,6 @@ class LocalStorage:
         """In another process, whose working folder may differ, the same folder."""
         return LocalStorage, (self.root.absolute(),)
 
-    @property
-    def url(self) -> str:
-        return str(self.root)
-
     def read(self, name: str) -> bytes | None:
         try:
             return (self.root / name).read_bytes()
@@ -130,14 +121,6 @@ class LocalStorage:
             return None
         except OSError as error:
             raise StoreError(f"cannot read '{self.root / name}': {error.strerror}.") from error
-
-    @property
-    def readers(self) -> int:
-        return min(4, os.cpu_count() or 1)
-
-    @property
-    def in_place(self) -> bool:
-        return True
 
     def read_into(self, name: str, offset: int, buffer: memoryview) -> None:
         filled = 0
@@ -149,10 +132,6 @@ class LocalStorage:
         except OSError as error:
             raise StoreError(f"cannot read '{self.root / name}': {error.strerror}.") from error
         check_size(f"{self.root / name}", offset + filled, offset + buffer.nbytes)
-
-    @property
-    def exclusive(self) -> bool:
-        return True
 
     def write(self, name: str, data: bytes | memoryview) -> None:
         self._place(name, data, os.replace)

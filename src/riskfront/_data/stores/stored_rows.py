@@ -118,14 +118,11 @@ def _digest(text: bytes) -> bytes:
 def _is_whole(name: str, loss: Loss) -> bool:
     """Whether a loss can be in a store: its row is inside of it, and its numbers are numbers."""
     inside = quote(name, safe=" ") not in ("", ".", "..")
-    types = isinstance(loss.dtype, str) and _TYPES.fullmatch(loss.dtype) and isinstance(loss.sha256, str)
-    some = all(isinstance(value, int | float) for value in (loss.low, loss.high))
-    numbers = (some or (loss.low is None and loss.high is None)) and _is_number(loss.rows, 1)
-    gaps = loss.missing
-    known = gaps is None or (
-        isinstance(gaps.sha256, str) and _SHA256.fullmatch(gaps.sha256) and _is_number(gaps.rows, 1)
-    )
-    return bool(inside and types and numbers and known and _SHA256.fullmatch(loss.sha256))
+    types = isinstance(loss.dtype, str) and _TYPES.fullmatch(loss.dtype)
+    numbers = all(isinstance(value, int | float) for value in (loss.low, loss.high)) or loss.low is loss.high is None
+    written: list[Loss | Gaps] = [loss] if loss.missing is None else [loss, loss.missing]
+    rows = all(isinstance(of.sha256, str) and _SHA256.fullmatch(of.sha256) and _is_number(of.rows, 1) for of in written)
+    return bool(inside and types and numbers and rows)
 
 
 def _is_number(value: Any, low: int, high: int = ROWS) -> bool:
@@ -228,6 +225,7 @@ def zarr_metadata(
     """
     try:
         import zarr
+        from zarr.codecs import BytesCodec, ShardingCodec
     except ImportError as error:
         raise MissingExtraError("zarr", "store") from error
     files: dict[str, Any] = {}
@@ -241,15 +239,9 @@ def zarr_metadata(
             chunks=chunks,
             dtype=dtype,
             compressors=None,
-            serializer=_shards(shape[-1]) if sharded else "auto",
+            # a shard: rows one after the other, and behind them an index that says where each begins
+            serializer=ShardingCodec(chunk_shape=(1, shape[-1]), index_codecs=[BytesCodec()]) if sharded else "auto",
             chunk_key_encoding={"name": "v2", "separator": "."},
             dimension_names=("settings", "examples")[-len(shape) :],
         )
     return {name: text.to_bytes() for name, text in files.items()}
-
-
-def _shards(n_examples: int) -> Any:
-    """A chunk is a shard: rows one after the other, and behind them an index that says where each begins."""
-    from zarr.codecs import BytesCodec, ShardingCodec
-
-    return ShardingCodec(chunk_shape=(1, n_examples), index_codecs=[BytesCodec()])

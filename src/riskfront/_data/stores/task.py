@@ -1,9 +1,7 @@
 """The identity of a task: fingerprints of its code, its packages, its examples and its groups, the same in every run.
 
-The code is the losses function and everything of the user's that it leads to, as ``_support/object_digest.py`` has it:
-functions, classes, modules, models and other values. What it reads while it runs is not covered: files, services, environment
-variables.
-The packages are the versions of installed packages that this code names, and of Python.
+The code is the losses function and everything of the user's that it leads to, the packages are the versions of installed ones
+that it names, as ``_support/object_digest.py`` has it, which also says what is not covered.
 
 An object with a text attribute ``fingerprint`` names itself: a data set too large to hash, or a model behind a service. A
 function that does is known by that name alone.

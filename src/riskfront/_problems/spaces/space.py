@@ -239,10 +239,9 @@ class Grid:
                 "Add the missing settings, or use a method that needs no grid, such as pareto-testing."
             )
         # no two settings are equal, so as many settings as cells fill every cell exactly once
-        rows = np.empty(cells, dtype=np.int64)
-        rows[np.ravel_multi_index([codes for codes, _ in coded], shape) if axes else np.zeros(1, dtype=np.int64)] = (
-            np.arange(cells)
-        )
+        rows = np.zeros(cells, dtype=np.int64)
+        if axes:
+            rows[np.ravel_multi_index([codes for codes, _ in coded], shape)] = np.arange(cells)
         return cls(tuple(axes), rows.reshape(shape))
 
     def corners(self) -> IntArray:

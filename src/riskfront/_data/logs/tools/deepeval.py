@@ -39,6 +39,7 @@ def records(path: Path) -> Iterator[Record]:
     for number, case in enumerate(cases, start=1):
         where = f"'{path}', test case {number}"
         asked = must_be_object(case, where).get("input") or case.get("scenario")
+        answer = case["actualOutput"] if isinstance(case.get("actualOutput"), str) else None
         metrics = list_of(case.get("metricsData") or [], where, "the field 'metricsData'")
         named = {str(field(metric, "name", where, TOOL)): metric.get("score") for metric in metrics}
         yield Record(
@@ -47,8 +48,8 @@ def records(path: Path) -> Iterator[Record]:
             _example(case, asked),
             {name: as_score(score, name, where) for name, score in named.items()},
             measures_of(cost=positive(case.get("tokenCost")), latency=case.get("completionTime")),
-            answer=case["actualOutput"] if isinstance(case.get("actualOutput"), str) else None,
-            text=case["actualOutput"] if isinstance(case.get("actualOutput"), str) else None,
+            answer=answer,
+            text=answer,
             about=about_prompt(asked),
             where=where,
             also={"pass": as_score(case.get("success"), "pass", where)},

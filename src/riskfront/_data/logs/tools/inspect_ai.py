@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from riskfront._data.logs.record import OF_ALL_CALLS, Record, Unusable, as_score, measures_of
-from riskfront._data.logs.responses import about_prompt, mean_logprob, prompt_text
+from riskfront._data.logs.responses import about_prompt, digest_of, mean_logprob, prompt_text
 from riskfront._data.logs.tools.json_files import (
     below,
     field,
@@ -27,14 +26,8 @@ from riskfront.errors import InvalidInputError
 TOOL = "Inspect"
 _VERSION = 2
 #: how the model was reached, which changes no answer
-_CONNECTION = (
-    "max_connections",
-    "adaptive_connections",
-    "max_retries",
-    "timeout",
-    "attempt_timeout",
-    "stream_idle_timeout",
-)
+_CONNECTION: tuple[str, ...] = ("max_connections", "adaptive_connections", "max_retries")
+_CONNECTION += ("timeout", "attempt_timeout", "stream_idle_timeout")
 #: how a summary ends that holds the beginning of a long input only
 _CUT = "(content truncated)"
 _LOOKED_AT = 8  # samples beside their summaries
@@ -118,9 +111,7 @@ def _input(sample: Mapping[str, Any]) -> str | None:
 def _asked(sample: Mapping[str, Any]) -> str | None:
     """A digest of the question and its answer key: whole texts of a million samples would be held twice."""
     asked = _input(sample)
-    if asked is None:
-        return None
-    return hashlib.sha256(f"{asked}\n{sample.get('target')}".encode("utf-8", "replace")).hexdigest()[:32]
+    return None if asked is None else digest_of(f"{asked}\n{sample.get('target')}")
 
 
 def _grades(scores: Mapping[str, Any], where: str) -> dict[str, float | Unusable]:
@@ -198,15 +189,11 @@ def _from_zip(path: Path) -> tuple[dict[str, Any], Iterable[Any]]:
         found = parse_json(unpacked(path, members["summaries.json"]), f"'{path}', summaries.json")
         samples = list_of(found, f"'{path}'", "the samples")
         some = names[:: max(1, len(names) // _LOOKED_AT)]
-        if not any(map(_is_cut, samples)) and not any(_took_more_calls(whole(name)) for name in some):
+        cut = any(isinstance(sample, Mapping) and _CUT in json.dumps(sample.get("input")) for sample in samples)
+        if not cut and not any(_took_more_calls(whole(name)) for name in some):
             return header, samples
     must_fit(path, [members[name] for name in names])
     return header, map(whole, names)
-
-
-def _is_cut(sample: Any) -> bool:
-    """Whether a summary holds the beginning of a long input only."""
-    return isinstance(sample, Mapping) and _CUT in json.dumps(sample.get("input"))
 
 
 def _took_more_calls(sample: Any) -> bool:

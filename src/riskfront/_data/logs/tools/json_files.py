@@ -9,6 +9,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ _TOO_MUCH = "its values must not be nested thousands deep, nor its numbers have 
 
 def read_json(path: Path) -> Any:
     """What a JSON file holds."""
-    return parse_json(_text(path), f"'{path}'")
+    with _reading(path):
+        text = path.read_text(encoding="utf-8-sig")
+    return parse_json(text, f"'{path}'")
 
 
 def parse_json(text: str | bytes, where: str) -> Any:
@@ -80,9 +83,14 @@ def _checked(line: str, where: str) -> dict[str, Any]:
 
 def _lines(path: Path) -> Iterator[str]:
     """The lines of a file, one at a time. Other signs that end a line for Python may stand in the texts of a JSON line."""
+    with _reading(path), path.open(encoding="utf-8-sig", newline="\n") as file:
+        yield from file
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
     try:
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
-            yield from file
+        yield
     except OSError as error:
         raise StoreError(f"cannot read '{path}': {error.strerror}.") from error
     except UnicodeDecodeError:
@@ -163,15 +171,6 @@ def _is_cut_off(file: Path) -> bool:
     return False
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise StoreError(f"cannot read '{path}': {error.strerror}.") from error
-    except UnicodeDecodeError:
-        raise InvalidInputError(f"'{path}': must be text in UTF-8; it is another kind of file.") from None
-
-
 #: endings of files that are read
 KINDS = (".json", ".jsonl", ".csv", ".parquet")
 
@@ -185,13 +184,11 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
         rows = list_of(found.get("data") if isinstance(found, Mapping) else found, f"'{path}'", "the rows")
     else:
         rows = read_frame(path).to_dict("records")
+    objects = (must_be_object(row, f"'{path}'") for row in rows)
     return [
-        {_snake(str(key)): _known(value) for key, value in must_be_object(row, f"'{path}'").items()} for row in rows
+        {re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", str(key)).lower(): _known(value) for key, value in found.items()}
+        for found in objects
     ]
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
 
 
 def _known(value: Any) -> Any:

@@ -73,11 +73,9 @@ def records(path: Path) -> Iterator[Record]:
 
 
 def _score(value: Any, metric: Any, path: Path, number: int) -> float | Unusable:
-    return (
-        value
-        if type(value) is float and math.isfinite(value)
-        else as_score(value, str(metric), f"'{path}', line {number}")
-    )
+    if type(value) is float and math.isfinite(value):  # most are: no words are made for them
+        return value
+    return as_score(value, str(metric), f"'{path}', line {number}")
 
 
 def _metrics(path: Path, date: str, task: str) -> dict[str, list[str]]:

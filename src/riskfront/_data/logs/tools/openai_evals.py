@@ -33,9 +33,9 @@ def records(path: Path) -> Iterator[Record]:
             record = _record(spec, line, where)
             graded.setdefault(record.example, []).append(record)
         elif spec is not None and isinstance(line.get("sample_id"), str):
-            failed = line.get("type") == "error"
-            known = begun.get(line["sample_id"])
-            begun[line["sample_id"]] = _begun(spec, line, where, failed or (known is not None and known.failed))
+            name = str(line["sample_id"])  # of which only events without a grade are known so far
+            failed = line.get("type") == "error" or (name in begun and begun[name].failed)
+            begun[name] = Record({"model": _model(spec)}, _task(spec), name, {}, where=where, failed=failed)
             if line.get("type") == "sampling":
                 calls.setdefault(line["sample_id"], []).append(object_of(line, "data", where))
     for name, found in graded.items():
@@ -76,7 +76,9 @@ def _record(spec: dict[str, Any] | None, line: Mapping[str, Any], where: str) ->
             f"{where}: the specification of the run must come first; the file does not begin with it."
         )
     data = must_be_object(field(line, "data", where, TOOL), where, "the field 'data'")
-    known = {"correct": data.get("correct")} if line["type"] == "match" else _numbers(data)
+    # texts among the metrics are answers and grades in words
+    numbers = {name: value for name, value in data.items() if not isinstance(value, str)}
+    known = {"correct": data.get("correct")} if line["type"] == "match" else numbers
     return Record(
         {"model": _model(spec)},
         _task(spec),
@@ -89,11 +91,6 @@ def _record(spec: dict[str, Any] | None, line: Mapping[str, Any], where: str) ->
     )
 
 
-def _begun(spec: dict[str, Any], line: Mapping[str, Any], where: str, failed: bool) -> Record:
-    """A sample of which only events without a grade are known so far."""
-    return Record({"model": _model(spec)}, _task(spec), str(line["sample_id"]), {}, where=where, failed=failed)
-
-
 def _task(spec: Mapping[str, Any]) -> str:
     return str(spec.get("eval_name") or spec.get("base_eval") or "")
 
@@ -101,11 +98,6 @@ def _task(spec: Mapping[str, Any]) -> str:
 def _model(spec: dict[str, Any]) -> str:
     completion = spec.get("completion_fns")
     return ", ".join(map(str, completion)) if isinstance(completion, list) else str(spec.get("model_name") or "")
-
-
-def _numbers(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Texts among the metrics are answers and grades in words."""
-    return {name: value for name, value in data.items() if not isinstance(value, str)}
 
 
 def is_log(file: Path) -> bool:
