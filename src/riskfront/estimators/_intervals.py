@@ -225,9 +225,8 @@ class RiskControlledIntervals(RegressorMixin, CalibratedModel):  # type: ignore[
 def _candidates(needed: FloatArray) -> FloatArray:
     """Widenings at which one more example lies inside, thinned by rank where there are many, a hair wider for rounding.
 
-    Thinning looks at the tested examples, and may: coverage only grows with the widening, example by example, so a
-    test that passes at
-    a widening passes at every wider one. What is certified is a part of what all widenings together would certify.
+    Thinning looks at the tested examples, and may: coverage only grows with the widening, example by example, so a test that
+    passes at a widening passes at every wider one. What is certified is a part of what all widenings together would certify.
     """
     distinct = np.unique(needed[np.isfinite(needed)])
     if not distinct.size:

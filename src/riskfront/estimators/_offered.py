@@ -217,10 +217,9 @@ def occurring(scores: FloatArray, cut: Callable[[FloatArray], FloatArray]) -> tu
     """Thresholds in (0, 1), ascending: one for each way in which a threshold of the list divides the (n,) scores.
 
     The list holds all numbers with four digits (three from 3,000 examples on, every fifth of these from 10,000 on), counted
-    from the nearer of 0 and 1: .0831, .5, .9987 are some. Thresholds
-    that divide the scores alike have the same losses, so that testing one of them, that in their middle, is testing all: the
-    result is that of a test of the whole list, whichever scores occur. Thresholds above all scores, which select nothing, are
-    left out. Second, the ends of what each stands for.
+    from the nearer of 0 and 1: .0831, .5, .9987 are some. Thresholds that divide the scores alike have the same losses, so that
+    testing one of them, that in their middle, is testing all: the result is that of a test of the whole list, whichever scores
+    occur. Thresholds above all scores, which select nothing, are left out. Second, the ends of what each stands for.
 
     Args:
         cut: the smallest score that each threshold lets pass.
