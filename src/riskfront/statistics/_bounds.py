@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
@@ -65,11 +66,7 @@ def smallest_sample(p_value: Callable[[int], float], level: float, largest: int 
         high *= 2
         if high > largest:
             return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if p_value(middle) <= level else (middle, high)
-    return high
+    return bisect_left(range(high), True, lo=high // 2 + 1, key=lambda n: p_value(n) <= level)
 
 
 _Z = 1.959963984540054  # two-sided 95 %

@@ -149,12 +149,6 @@ class EProcesses:
         """(bets,): 1 / max_t W_t, at most 1; a valid p-value at every moment."""
         return np.exp(-self.best)
 
-    @property
-    def means(self) -> FloatArray:
-        """(bets,): the mean of the losses so far, nan before the first."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return self.total / self.seen
-
     def hopeless(self, z: float) -> BoolArray:
         """(bets,): whether what is missing is more than the losses that may still come will bring.
 
