@@ -33,7 +33,7 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     )
     equally = np.flatnonzero(
         reached == np.nanmin(reached)
-    )  # p-values of 1 say nothing: there the distance to the limits tells
+    )  # p-values of 1 say nothing: there the distance to the limits does
     nearest = int(equally[np.argmin(evidence.margin(decision.rows[equally]))]) if len(equally) > 1 else int(equally[0])
     declared, row = plan.method.name == "ordered-knob", decision.rows[nearest : nearest + 1]
     return explain(evidence, row, float(decision.levels[nearest]), declared, _limits_conflict(plan, evidence))
@@ -58,7 +58,9 @@ def explain(
     n, mean = int(sums.n[0, worst]), float(np.nan_to_num(sums.means()[0, worst], nan=np.nan))
     group = test.groups(evidence.table)[worst]
     measured = float(test.measured(evidence.table, row)[0, worst])
-    seen = 1.0 if not test.limit.padded else _share_seen(test, evidence, row, worst)
+    seen = 1.0  # the share of examples that the limit speaks of, which others pad
+    if test.limit.padded:
+        seen = float(evidence.table.totals(test.term, row).n[0, worst] / evidence.table.n_examples)
     if_perfect = test.kind.examples_without_losses(test.alpha, level, 1 - seen)
     at_this_mean = None
     if n and mean < test.alpha:
@@ -115,11 +117,6 @@ def _about_bounds(test: LimitTest, evidence: Evidence) -> str:
         f" The declared bounds of '{test.limit.loss}' are ({test.low:g}, {test.high:g}), but its values lie in "
         f"({low:.3g}, {high:.3g}). If they can never leave a smaller range, declare that range as its bounds."
     )
-
-
-def _share_seen(test: LimitTest, evidence: Evidence, row: IntArray, group: int) -> float:
-    """The share of examples that a padded limit speaks of."""
-    return float(evidence.table.totals(test.term, row).n[0, group] / evidence.table.n_examples)
 
 
 _BEGIN_LATER = (

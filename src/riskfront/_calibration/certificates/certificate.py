@@ -242,7 +242,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "schema": "riskfront.certificate",
+            "schema": SCHEMA,
             "schema_version": SCHEMA_VERSION,
             "verdict": self.verdict(),
             "config": self._best(),
@@ -303,18 +303,9 @@ class Certificate:
             path=path.astype({"certified": bool, "chosen": "int64"}),
             measured=from_columns(data["measured"]),
             explored=None if data["explored"] is None else from_columns(data["explored"]),
-            **{
-                name: data[name]
-                for name in ("method", "parameters", "guaranteed", "n_opt", "n_test", "seed", "data_sha256", "version")
-            },
-            **{name: data[name] for name in ("setting_columns", "groups", "diagnosis", "loss_bounds", "source")},
-            **{
-                name: data[name]
-                for name in ("choice", "split_by", "near_misses", "thresholds", "clusters", "example_fingerprints")
-            },
+            **{name: data[name] for name in _AS_WRITTEN},
             earlier_looks=tuple(UseOfTestSet(**use) for use in data["earlier_looks"]),
             notes=tuple(data["notes"]),
-            unlabelled=data["unlabelled"],
             intake=Intake(**data["intake"]),
             evaluations=data.get("evaluations"),
             frontier=data.get("frontier"),
@@ -347,6 +338,12 @@ class Certificate:
 
 
 SCHEMA, SCHEMA_VERSION = "riskfront.certificate", 3
+#: fields that stand in a file as they are
+_AS_WRITTEN = (
+    *("method", "parameters", "guaranteed", "n_opt", "n_test", "seed", "data_sha256", "version", "setting_columns"),
+    *("groups", "diagnosis", "loss_bounds", "source", "choice", "split_by", "near_misses", "thresholds", "clusters"),
+    *("example_fingerprints", "unlabelled"),
+)
 _OBJECTS = ("diagnosis", "source", "unlabelled", "frontier", "evaluations")  # or null
 
 

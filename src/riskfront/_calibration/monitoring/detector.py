@@ -85,9 +85,8 @@ class Detector:
         path = np.empty(len(rows))
         start = 0
         for end in detection.block_ends(gains, float(self._shares.max())):
-            path[start:end] = self._bet(
-                gains[:, start:end], counted.measured[:, start:end], rows[start:end], times, start
-            )
+            part = slice(start, end)
+            path[part] = self._bet(gains[:, part], counted.measured[:, part], rows[part], times, start)
             start = end
         self.outcomes += int(counted.audited.sum())
         self.missing += int(counted.missing.sum())
@@ -98,17 +97,15 @@ class Detector:
         self, gains: FloatArray, measured: FloatArray, rows: IntArray, times: list[str] | None, first: int
     ) -> FloatArray:
         """The evidence after each outcome of a block, (n,); where it reaches the threshold, the alarm is taken down."""
-        after, evidence, products = self._advance(gains)
+        after, evidence, products = detection.advance(
+            self._sums, gains, self._shares, self._weights, self._recent, weighted=self.weighted
+        )
         hit = np.flatnonzero(evidence >= self.threshold) if self.alarm is None else np.zeros(0, dtype=np.int64)
         if hit.size and hit[0] + 1 < len(rows):
             cut = int(hit[0]) + 1
-            parts = (slice(None, cut), slice(cut, None))
-            return np.concatenate(
-                [
-                    self._bet(gains[:, part], measured[:, part], rows[part], times, first + (part.start or 0))
-                    for part in parts
-                ]
-            )
+            to_alarm = self._bet(gains[:, :cut], measured[:, :cut], rows[:cut], times, first)
+            after_it = self._bet(gains[:, cut:], measured[:, cut:], rows[cut:], times, first + cut)
+            return np.concatenate([to_alarm, after_it])
         self._sums = after
         here = None if times is None else times[first : first + len(rows)]
         self._restart(products, measured, rows, here)
@@ -127,16 +124,12 @@ class Detector:
         )
         return gains
 
-    def _advance(self, gains: FloatArray) -> tuple[detection.Sums, FloatArray, FloatArray]:
-        return detection.advance(self._sums, gains, self._shares, self._weights, self._recent, weighted=self.weighted)
-
     def _restart(self, products: FloatArray, measured: FloatArray, rows: IntArray, times: list[str] | None) -> None:
         n = len(rows)
         self._restarts = detection.restarts(self._restarts, products, measured)
         since = self._restarts.since
-        begun = (
-            since <= n
-        )  # those that began in this block, or after it: at since = 0 the next outcome would be the first
+        # those that began in this block, or after it: at since = 0 the next outcome would be the first
+        begun = since <= n
         place = np.minimum(n - np.minimum(since, n), n - 1)
         self._rows = np.where(begun, rows[place] + (since == 0), self._rows)
         if times is not None:

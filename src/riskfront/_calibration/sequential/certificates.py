@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riskfront._calibration.calibrate import path_frame, setting_columns
+from riskfront._calibration.calibrate import add_estimates, path_frame, setting_columns
 from riskfront._calibration.certificates.certificate import Certificate, chosen_configs
 from riskfront._calibration.certificates.known_examples import CHOSEN_KNOWN, example_fingerprints
 from riskfront._calibration.decision import Decision
@@ -62,14 +62,14 @@ def sequential_certificate(
         frames.append(one.path_row(columns, rank))
         if rank:
             measured.append(one.measured(rank))
-    path = pd.concat(frames, ignore_index=True) if frames else _no_path(testing, columns)
+    empty = Evidence(testing.resolve_defaults, testing.opt)
+    path = pd.concat(frames, ignore_index=True) if frames else _no_path(empty, columns)
     tried = {
         level: sorted(row for row, reached in levels.items() if reached == level) for level in set(levels.values())
     }
     planned = [opt.table(rows, slice(0, level)) for level, rows in sorted(tried.items())]
     digests = {"opt": [table.sha256 for table in planned], "test": [one.table.sha256 for one in seen]}
     configs = chosen_configs(path, columns)
-    empty = _empty_evidence(testing)
     return Certificate(
         problem=problem,
         method=method.name,
@@ -205,11 +205,7 @@ def _explored(
         together = list(dict.fromkeys([*rows, *needed]))
         table = opt.table(together, slice(0, level))
         frame = table.configs.rename(columns=columns)
-        evidence = Evidence(with_thresholds(problem, table), table)
-        for name, test in zip(problem.limit_names, evidence.tests, strict=True):
-            frame[name] = test.worst_measured(table, None)
-        for objective, values in zip(problem.objectives, evidence.objectives().T, strict=True):
-            frame[objective.name] = np.where(np.isinf(values), np.nan, -values if objective.maximize else values)
+        add_estimates(frame, Evidence(with_thresholds(problem, table), table), None)
         frame["planned"] = [row in planned for row in together]
         frame[EXAMPLES] = table.n_examples
         frames.append(frame.iloc[: len(rows)])
@@ -219,17 +215,12 @@ def _explored(
     return found.iloc[[places[row] for row in levels]].reset_index(drop=True)
 
 
-def _empty_evidence(testing: Testing) -> Evidence:
-    return Evidence(testing.resolve_defaults, testing.opt)
-
-
 def _nothing(limits: int) -> Decision:
     none = np.array([], dtype=np.int64)
     return Decision(none, np.empty((0, limits)), np.array([]), np.array([], dtype=bool), none)
 
 
-def _no_path(testing: Testing, columns: dict[str, str]) -> pd.DataFrame:
-    evidence = _empty_evidence(testing)
+def _no_path(evidence: Evidence, columns: dict[str, str]) -> pd.DataFrame:
     frame = path_frame(evidence, _nothing(len(evidence.tests)), columns)
     frame.insert(list(frame.columns).index("p_value"), EXAMPLES, np.array([], dtype=np.int64))
     return frame
