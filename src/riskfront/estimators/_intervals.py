@@ -18,6 +18,7 @@ from riskfront._problems.problem import Problem
 from riskfront._support.arrays import FloatArray
 from riskfront.errors import InvalidInputError
 from riskfront.estimators._calibration_examples import Examples
+from riskfront.estimators._known_order import is_on_mean
 from riskfront.estimators._risk_controlled import CalibratedModel, Limits, Objectives
 from riskfront.methods import Method, OrderedKnob, ParetoTesting
 from riskfront.methods._plan import planning_share
@@ -256,9 +257,7 @@ def _widest_is_safest(problem: Problem) -> bool:
         and (limit.at_least is not None) == (_COVERED[limit.loss] > 0)
         and limit.given is None
         and limit.p_value in _OF_TOTALS
-        and not any(
-            (limit.over, limit.quantile, limit.worst, limit.weights, limit.gap_per, limit.drop_from, limit.proxy)
-        )
+        and is_on_mean(limit)
         for limit in problem.limits
     )
 

@@ -11,6 +11,7 @@ examples are selected, and say nothing where none is. They are tested from a thr
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -81,9 +82,14 @@ def known_order(problem: Problem, knob: Knob) -> KnownOrder | None:
     return order
 
 
-def _order(limit: Limit, knob: Knob) -> KnownOrder | None:
+def is_on_mean(limit: Limit) -> bool:
+    """Whether a limit is on the mean of one loss, perhaps in groups or under a condition."""
     other_kinds = (limit.over, limit.quantile, limit.worst, limit.weights, limit.gap_per, limit.drop_from, limit.proxy)
-    if any(other_kinds) or limit.padded:
+    return not any(other_kinds)
+
+
+def _order(limit: Limit, knob: Knob) -> KnownOrder | None:
+    if not is_on_mean(limit) or limit.padded:
         return None
     fewest = _SELECTS_FEWEST[knob].get(limit.given or "")
     if fewest is not None:
@@ -132,10 +138,7 @@ def _fewest(losses: int, alpha: float, delta: float) -> int:
     low, high = losses, max(2 * losses, 1)
     while stats.binom.cdf(losses, high, alpha) > delta:
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if stats.binom.cdf(losses, middle, alpha) > delta else (low, middle)
-    return high
+    return bisect_left(range(high), True, lo=low + 1, key=lambda count: stats.binom.cdf(losses, count, alpha) <= delta)
 
 
 def start_row(counts: Sequence[int] | IntArray, most: int) -> int:

@@ -22,6 +22,7 @@ from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 from riskfront.estimators import _decision_thresholds as rule
 from riskfront.estimators._calibration_examples import Examples
+from riskfront.estimators._known_order import is_on_mean
 from riskfront.estimators._risk_controlled import CalibratedModel, Limits, Objectives
 from riskfront.methods import Method, OrderedKnob
 
@@ -351,10 +352,6 @@ def _lowest_is_safest(problem: Problem) -> bool:
         return _RISE.get(limit.loss, 0) if limit.given is None else 0
 
     return all(
-        rises(limit) != 0
-        and (limit.at_least is None) == (rises(limit) > 0)
-        and not any(
-            (limit.over, limit.quantile, limit.worst, limit.weights, limit.gap_per, limit.drop_from, limit.proxy)
-        )
+        rises(limit) != 0 and (limit.at_least is None) == (rises(limit) > 0) and is_on_mean(limit)
         for limit in problem.limits
     )

@@ -190,11 +190,9 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
             if hasattr(self, earlier):
                 delattr(self, earlier)
 
-    def _certify(
-        self, model: Any, table: LossTable, problem: Problem, seed: int, method: str | Method | None = None
-    ) -> None:
+    def _certify(self, model: Any, table: LossTable, problem: Problem, seed: int, method: str | Method) -> None:
         self.estimator_ = model
-        self._use(calibrate(table, problem, method=self.method if method is None else method, seed=seed))
+        self._use(calibrate(table, problem, method=method, seed=seed))
 
     def _use(self, certificate: Certificate) -> None:
         self.certificate_ = certificate

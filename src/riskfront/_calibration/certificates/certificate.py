@@ -27,10 +27,15 @@ NEVER_GUARANTEED = ("alpha-constrained", "alpha-delta-constrained")
 _FLAGS = ["certified", "chosen"]
 
 
+def configs_in(frame: pd.DataFrame, setting_columns: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The settings in the rows of a frame, as plain values."""
+    rows = frame[list(setting_columns.values())].itertuples(index=False, name=None)
+    return [dict(zip(setting_columns, map(plain, row), strict=True)) for row in rows]
+
+
 def chosen_configs(path: pd.DataFrame, setting_columns: Mapping[str, str]) -> list[dict[str, Any]]:
     """The chosen settings of a testing path, best first."""
-    ranked = path[path["chosen"] > 0].sort_values("chosen")[list(setting_columns.values())]
-    return [dict(zip(setting_columns, map(plain, row.values()), strict=True)) for row in ranked.to_dict("records")]
+    return configs_in(path[path["chosen"] > 0].sort_values("chosen"), setting_columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,12 +163,7 @@ class Certificate:
     @property
     def searched(self) -> list[dict[str, Any]] | None:
         """The settings that were planned over, in their order, which breaks ties; None without planning examples."""
-        if self.explored is None:
-            return None
-        columns = [self.explored[column] for column in self.setting_columns.values()]
-        return [
-            dict(zip(self.setting_columns, map(plain, values), strict=True)) for values in zip(*columns, strict=True)
-        ]
+        return None if self.explored is None else configs_in(self.explored, self.setting_columns)
 
     def mixture(self, targets: Mapping[str, float]) -> pd.DataFrame:
         """The chosen settings with time-sharing weights that meet targets on free objectives, such as {"cost": 0.3}.

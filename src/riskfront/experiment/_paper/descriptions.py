@@ -64,12 +64,8 @@ def _accuracy() -> tuple[Lineup, ...]:
 def _worst_class() -> tuple[Lineup, ...]:
     limits = [(Limit(loss, at_most=0.05), Limit(loss, at_most=0.15, per="label")) for loss in (DROP, SIGNED)]
     clipped, signed = limits
-    return (
-        paper(*clipped),
-        exact(*clipped),
-        default(*clipped),
-        default(*signed, form="riskfront's default, signed drop"),
-    )
+    signed_form = default(*signed, form="riskfront's default, signed drop")
+    return paper(*clipped), exact(*clipped), default(*clipped), signed_form
 
 
 def _selective(*more: Limit) -> tuple[Limit, ...]:
@@ -93,10 +89,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "relative cost is limited, accuracy reduction is free",
             "trials",
             FOUR,
-            (
-                paper(Limit("relative_cost", at_most=0.1), corner="high"),
-                default(Limit("relative_cost", at_most=0.1)),
-            ),
+            (paper(Limit("relative_cost", at_most=0.1), corner="high"), default(Limit("relative_cost", at_most=0.1))),
             risks=("relative cost",),
             objectives=("accuracy reduction",),
             minimize=(SIGNED,),

@@ -204,8 +204,7 @@ class LimitTest:
     def worst_mean(self, table: LossTable, rows: IntArray | None) -> FloatArray:
         """(settings,): the mean normalised loss in the worst group that has examples, nan where none has."""
         means = self.sums(table, rows).means()
-        worst = np.fmax.reduce(means, axis=1)  # ignores nan unless there is nothing else
-        return np.asarray(worst)
+        return np.asarray(np.fmax.reduce(means, axis=1))  # ignores nan unless there is nothing else
 
     def p_values(self, table: LossTable, rows: IntArray, target_levels: FloatArray | None = None) -> FloatArray:
         """(rows, groups). 1 wherever the measured mean is above the limit, whatever a bet had won before its last losses. A
@@ -257,12 +256,7 @@ class LimitTest:
             found[:, places] = p_values.reshape(len(places), len(target_levels)).T
         return found
 
-    def bet(
-        self,
-        losses: FloatArray,
-        kept: BoolArray | None,
-        target_levels: float | FloatArray,
-    ) -> FloatArray:
+    def bet(self, losses: FloatArray, kept: BoolArray | None, target_levels: float | FloatArray) -> FloatArray:
         """(rows,): the betting p-value of losses in [0, 1], (rows, n), against the limit."""
         total = losses.sum(axis=1) if kept is None else losses.sum(axis=1, where=kept)
         n = losses.shape[1] if kept is None else kept.sum(axis=1)
