@@ -153,21 +153,13 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
         repeats: Repeats = "refuse",
         random_state: Any = 0,
     ) -> None:
-        self.estimator = estimator
-        self.limits = limits
-        self.minimize = minimize
-        self.maximize = maximize
-        self.delta = delta
-        self.method = method
+        super().__init__(estimator, limits, minimize, maximize, delta, method, train_fraction, repeats, random_state)
         self.thresholds = thresholds
         self.abstain_thresholds = abstain_thresholds
         self.costs = costs
         self.largest_amount = largest_amount
         self.abstain_label = abstain_label
         self.pos_label = pos_label
-        self.train_fraction = train_fraction
-        self.repeats = repeats
-        self.random_state = random_state
 
     def fit(
         self, X: Any, y: Any, groups: Any = None, clusters: Any = None, amounts: Any = None, **metadata: Any

@@ -106,20 +106,12 @@ class RiskControlledEstimator(CalibratedModel):
         repeats: Repeats = "refuse",
         random_state: Any = 0,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, limits, minimize, maximize, delta, method, train_fraction, repeats, random_state)
         self.configs = configs
         self.predict_with = predict_with
         self.losses = losses
-        self.limits = limits
-        self.minimize = minimize
-        self.maximize = maximize
-        self.delta = delta
-        self.method = method
         self.bounds = bounds
         self.grid_points = grid_points
-        self.train_fraction = train_fraction
-        self.repeats = repeats
-        self.random_state = random_state
 
     def fit(
         self, X: Any, y: Any = None, groups: Any = None, clusters: Any = None, **metadata: Any

@@ -94,16 +94,8 @@ class RiskControlledIntervals(RegressorMixin, CalibratedModel):  # type: ignore[
         repeats: Repeats = "refuse",
         random_state: Any = 0,
     ) -> None:
-        self.estimator = estimator
-        self.limits = limits
-        self.minimize = minimize
-        self.maximize = maximize
-        self.delta = delta
-        self.method = method
+        super().__init__(estimator, limits, minimize, maximize, delta, method, train_fraction, repeats, random_state)
         self.scale = scale
-        self.train_fraction = train_fraction
-        self.repeats = repeats
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, groups: Any = None, clusters: Any = None, **metadata: Any) -> RiskControlledIntervals:
         """Choose the widening on (X, y), examples that the model was not trained on.

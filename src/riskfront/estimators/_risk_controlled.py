@@ -41,20 +41,26 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
     model on each fold; its own parameters cannot be set from here, because it is not trained again.
     """
 
-    estimator: Any
-    limits: Limits
-    minimize: Objectives | None
-    maximize: Objectives
-    delta: float
-    method: str | Method
-    train_fraction: float | None
-    repeats: Repeats
-    random_state: Any
-
     estimator_: Any
     certificate_: Certificate
     frontier_: Frontier
     config_: dict[str, Any] | None
+
+    def __init__(
+        self,
+        estimator: Any,
+        limits: Limits,
+        minimize: Objectives | None,
+        maximize: Objectives,
+        delta: float,
+        method: str | Method,
+        train_fraction: float | None,
+        repeats: Repeats,
+        random_state: Any,
+    ) -> None:
+        self.estimator, self.limits, self.minimize, self.maximize = estimator, limits, minimize, maximize
+        self.delta, self.method, self.train_fraction = delta, method, train_fraction
+        self.repeats, self.random_state = repeats, random_state
 
     def __sklearn_clone__(self: Self) -> Self:
         without_model = copy.copy(self)

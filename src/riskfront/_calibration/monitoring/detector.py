@@ -153,11 +153,7 @@ class Detector:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "alpha": self.alpha,
-            "threshold": self.threshold,
-            "weighted": self.weighted,
-            "rate": self.rate,
-            "by_proxy": self.by_proxy,
+            **{name: getattr(self, name) for name in ("alpha", "threshold", "weighted", "rate", "by_proxy")},
             "outcomes": self.outcomes,
             "missing": self.missing,
             "totals": self.totals.tolist(),

@@ -244,18 +244,10 @@ class WatchedLimit:
 
 def part_of(counted: Counted, places: IntArray) -> Counted:
     """Some of the outcomes, as those of one group."""
-    return replace(
-        counted,
-        rows=counted.rows[places],
-        losses=counted.losses[places],
-        measured=counted.measured[:, places],
-        audited=counted.audited[places],
-        q=counted.q[places],
-        missing=counted.missing[places],
-        everywhere=counted.everywhere[places],
-        proxies=None if counted.proxies is None else counted.proxies[places],
-        groups=None,
-    )
+    by_outcome = ("rows", "losses", "audited", "q", "missing", "everywhere")
+    part = {name: getattr(counted, name)[places] for name in by_outcome}
+    proxies = None if counted.proxies is None else counted.proxies[places]
+    return replace(counted, **part, measured=counted.measured[:, places], proxies=proxies, groups=None)
 
 
 def by_group(counted: Counted, certified: Collection[str] = ()) -> dict[str | None, Counted]:

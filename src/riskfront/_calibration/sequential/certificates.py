@@ -54,7 +54,7 @@ def sequential_certificate(
     """
     problem, tests = testing.problem, [one for one in testing.path.tests if one.chunks > one.start]
     columns = setting_columns(testing.opt, problem, also=(EXAMPLES,))
-    seen = [_Seen.of(one, testing.resolve_defaults, test, needed) for one in tests]
+    seen = [_Seen(one, testing.resolve_defaults, test, needed) for one in tests]
     chosen = _chosen(seen)
     frames, measured = [], []
     for place, one in enumerate(seen):
@@ -124,14 +124,10 @@ def _fingerprints(
 class _Seen:
     """A tested setting with the outcomes that it was tested on."""
 
-    def __init__(self, test: SettingTest, table: LossTable, problem: Problem) -> None:
-        self.test, self.table = test, table
-        self.evidence = Evidence(problem, table)
-
-    @classmethod
-    def of(cls, test: SettingTest, problem: Problem, outcomes: Outcomes, needed: Sequence[int]) -> _Seen:
+    def __init__(self, test: SettingTest, problem: Problem, outcomes: Outcomes, needed: Sequence[int]) -> None:
         rows = list(dict.fromkeys([test.row, *needed]))
-        return cls(test, outcomes.table(rows, slice(test.start, test.chunks)), problem)
+        self.test, self.table = test, outcomes.table(rows, slice(test.start, test.chunks))
+        self.evidence = Evidence(problem, self.table)
 
     def objectives(self) -> FloatArray:
         """(objectives,): to be minimised."""

@@ -172,16 +172,8 @@ class Standing:
 
     def at(self, rows: IntArray) -> Standing:
         """The same of some of the settings."""
-        return replace(
-            self,
-            score=self.score[rows],
-            hopeful=self.hopeful[rows],
-            objectives=self.objectives[rows],
-            mean=self.mean[rows],
-            spread=self.spread[rows],
-            share=self.share[rows],
-            sure=self.sure[rows],
-        )
+        by_setting = ("score", "hopeful", "objectives", "mean", "spread", "share", "sure")
+        return replace(self, **{name: getattr(self, name)[rows] for name in by_setting})
 
     def horizons(self, row: int, n_test: int) -> FloatArray:
         """(bets,): how many of the testing examples will speak of each limit and group, as far as planning examples tell."""
