@@ -67,7 +67,6 @@ class EProcesses:
 
     Args:
         alpha: (bets,) the limits, in (0, 1).
-        level: the level that stakes are made for.
         horizon: (bets,) n, how many losses may come; more may come all the same.
         expected: from planning examples, say; never from the losses that are bet on.
     """

@@ -128,11 +128,7 @@ _EXACT = 200  # below this the smallest number itself, above it a multiple of ab
 def examples_to_win(sequence: FloatArray, alpha: float, level: float, most: int = 1_000_000) -> int | None:
     """The number of examples like these at which a bet aimed at ``level`` is won; None beyond ``most``, or if never.
 
-    Args:
-        sequence: losses in [0, 1] in the order of the bets, (n,), repeated as often as needed.
-        alpha: the limit, in (0, 1).
-        level: the level that stakes are made for.
-        most: where to give up.
+    ``sequence``: losses in [0, 1] in the order of the bets, (n,), repeated as often as needed.
     """
     gains = alpha - np.asarray(sequence, dtype=np.float64)
     gain, square = float(gains.mean()), float((gains * gains).mean())

@@ -131,12 +131,7 @@ _OF_WATCH: list[tuple[str, str, str, Callable[[Watch], float | None]]] = [
     ("alarm", "gauge", "1 once a limit was found to be broken", lambda w: float(w.detector.alarm is not None)),
     ("limit", "gauge", "The number that the risk must keep", lambda w: w.limit.limit.compared_with),
     ("risk", "gauge", "Risk over all outcomes", lambda w: w.detector.risk),
-    (
-        "risk_since_change",
-        "gauge",
-        "Risk since the estimated change",
-        lambda w: None if w.detector.change is None else w.detector.change.risk,
-    ),
+    ("risk_since_change", "gauge", "Risk since the estimated change", lambda w: row(w)["risk_since"]),
     ("evidence", "gauge", "Evidence that the limit is broken", lambda w: w.detector.evidence),
     ("threshold", "gauge", "Evidence at which the alarm is raised", lambda w: w.detector.threshold),
     ("counted_total", "counter", "Outcomes with a label that counted", lambda w: float(w.detector.outcomes)),

@@ -49,7 +49,7 @@ def sequential_certificate(
 
     Args:
         levels: setting -> how many chunks of planning examples it was tried on, for every setting that was searched.
-        needed: rows that a table needs beside a setting.
+        needed: rows that a table needs beside a setting, such as the reference of a drop.
         evaluations: what was evaluated, and what a full table would have been.
     """
     problem, tests = testing.problem, [one for one in testing.path.tests if one.chunks > one.start]

@@ -38,8 +38,6 @@ class SettingTest:
     """The bets of one setting: one for each limit and group.
 
     Args:
-        row: the setting.
-        bets: their e-processes.
         sure: (bets,) what needs no test: the drop of a reference from itself.
         start: the first chunk that it bets on; those before were bet on by settings that were given up.
     """
@@ -79,7 +77,6 @@ class PathTest:
         problem: limits, with thresholds chosen.
         spares: settings to go on with where one was given up before any has passed, safest first.
         planned: how the settings of the path, then the spares, stood on planning examples.
-        needed: rows that a table needs beside a setting, such as the reference of a drop.
         n_test: how many testing examples may come; by default those that the chunks hold.
         open_ended: more chunks may come: no setting is given up, the sequence waits for them.
     """

@@ -25,10 +25,8 @@ class Experiment:
         kind: how it is measured and drawn; a key of ``run_experiment.KINDS``.
         data: names of data sets.
         lineups: who takes part, under which limits.
-        risks: see ``objectives``.
-        objectives: names of what is limited and of what is free, for columns and axes.
-        minimize: see ``maximize``.
-        maximize: the free objectives.
+        risks, objectives: names of what is limited and of what is free, for columns and axes.
+        minimize, maximize: the free objectives.
         alphas: numbers for the first limit, or one for each limit.
         trials: how often calibration examples are drawn.
         calibration: how many of them, by data set; half of the table where it says nothing.
