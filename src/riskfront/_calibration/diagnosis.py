@@ -52,8 +52,7 @@ def explain(
     evidence: Evidence, row: IntArray, level: float, by_sequence: bool = False, conflict: bool = False
 ) -> dict[str, Any]:
     """What stood in the way of one tested setting, in numbers and in words."""
-    test, worst = _in_the_way(evidence, row, level)
-    by_group = test.p_values(evidence.table, row, np.array([level]))[0]
+    test, worst, p_value = _in_the_way(evidence, row, level)
     sums = test.sums(evidence.table, row)
     n, mean = int(sums.n[0, worst]), float(np.nan_to_num(sums.means()[0, worst], nan=np.nan))
     group = test.groups(evidence.table)[worst]
@@ -72,7 +71,7 @@ def explain(
         "setting": evidence.table.config(int(row[0])),
         "examples": n,
         "measured": None if np.isnan(measured) else measured,
-        "p_value": float(by_group[worst]),
+        "p_value": p_value,
         "tested_at": level,
         "examples_if_perfect": if_perfect,
         "examples_at_this_mean": at_this_mean,
@@ -89,8 +88,8 @@ def explain(
     return {**found, "message": message + _about_bounds(test, evidence)}
 
 
-def _in_the_way(evidence: Evidence, row: IntArray, level: float) -> tuple[LimitTest, int]:
-    """The limit and the group with the largest p-value; among equals the one with the fewest examples, perhaps none."""
+def _in_the_way(evidence: Evidence, row: IntArray, level: float) -> tuple[LimitTest, int, float]:
+    """The limit and the group with the largest p-value, which comes too; among equals those with the fewest examples."""
     found = []
     for test in evidence.tests:
         sums = test.sums(evidence.table, row)
@@ -98,8 +97,8 @@ def _in_the_way(evidence: Evidence, row: IntArray, level: float) -> tuple[LimitT
         by_group = test.p_values(evidence.table, row, np.array([level]))[0]
         for group, (p_value, n) in enumerate(zip(by_group, counts, strict=True)):
             found.append((p_value, -n, test, group))
-    _, _, test, group = max(found, key=lambda one: one[:2])
-    return test, group
+    p_value, _, test, group = max(found, key=lambda one: one[:2])
+    return test, group, float(p_value)
 
 
 def _about_bounds(test: LimitTest, evidence: Evidence) -> str:

@@ -247,17 +247,16 @@ def threshold_data(certificate: Certificate) -> ThresholdCurves:
     (column,) = varied
     ordered = tested.sort_values(column, kind="stable")
     problem = certificate.problem
-    names = [*problem.limit_names, *(objective.name for objective in problem.objectives)]
-    kept = list(dict.fromkeys(names))
+    names = list(dict.fromkeys([*problem.limit_names, *(objective.name for objective in problem.objectives)]))
     compared = dict(zip(problem.limit_names, (limit.compared_with for limit in problem.limits), strict=True))
     passed = ordered.loc[ordered["certified"].astype(bool), column]
     setting = next(name for name, shown in certificate.setting_columns.items() if shown == column)
     return ThresholdCurves(
         setting=str(setting),
         threshold=ordered[column].to_numpy(dtype=np.float64),
-        names=tuple(kept),
-        values=np.stack([ordered[name].to_numpy(dtype=np.float64) for name in kept]),
-        limits=tuple(compared.get(name) for name in kept),
+        names=tuple(names),
+        values=np.stack([ordered[name].to_numpy(dtype=np.float64) for name in names]),
+        limits=tuple(compared.get(name) for name in names),
         certified=(float(passed.min()), float(passed.max())) if len(passed) else None,
         chosen=float(certificate.config[setting]) if certificate else None,
         title=certificate.verdict().split(". ")[0].rstrip(".") + ".",

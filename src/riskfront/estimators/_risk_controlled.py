@@ -90,8 +90,7 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
     def feature_names_in_(self) -> Array:
         """Names of the features, where the model knows them."""
         check_is_fitted(self, "certificate_")
-        names: Array = self.estimator_.feature_names_in_
-        return names
+        return self.estimator_.feature_names_in_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -254,7 +254,9 @@ class History:
         self.points = [joined(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"most": self.most, "step": self.step, "points": [_short(point) for point in self.points]}
+        # six decimals: a picture needs no more, and the state stays small
+        points = [[*point[:3], *(round(value, 6) for value in point[3:])] for point in self.points]
+        return {"most": self.most, "step": self.step, "points": points}
 
     def sums(self) -> FloatArray:
         """(2,): numerators and denominators of all outcomes."""
@@ -263,8 +265,3 @@ class History:
 
 def joined(one: list[Any], other: list[Any]) -> list[Any]:
     return [other[0], other[1], one[2] + other[2], one[3] + other[3], one[4] + other[4], max(one[5], other[5])]
-
-
-def _short(point: list[Any]) -> list[Any]:
-    """With six decimals: a picture needs no more, and the state stays small."""
-    return [*point[:3], *(round(value, 6) for value in point[3:])]

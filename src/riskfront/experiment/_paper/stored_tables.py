@@ -197,8 +197,7 @@ class FromCorner:
     end: str
 
     def on(self, table: LossTable) -> Method:
-        made: Method = self.method(safest=dict.fromkeys(Grid.of(table.configs).axes, self.end))
-        return made
+        return self.method(safest=dict.fromkeys(Grid.of(table.configs).axes, self.end))
 
 
 @dataclass(frozen=True)
