@@ -39,7 +39,7 @@ from riskfront._data.stores.open_storage import storage_options as options_for_u
 from riskfront._data.sums import SINGLE_THREADED
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem, check_problem
-from riskfront._support.arrays import Array, IntArray
+from riskfront._support.arrays import IntArray
 from riskfront._support.version import __version__
 from riskfront.errors import InvalidInputError
 from riskfront.methods import Method, Plan, make_method
@@ -99,7 +99,7 @@ def calibrate(
     refuse_repeats(table, limited_losses(problem))
     if others is not None:
         refuse_repeats(others)
-    if others is None:  # with unlabelled examples, columns of theirs are added first
+    else:  # with unlabelled examples, columns of theirs are added first
         check_fit(problem, table)
         warn_of_small_groups(problem, table.bounds, table.group)
     refuse_means(problem, table, table.n_examples)
@@ -265,7 +265,7 @@ def _certificate(
         version=__version__,
         setting_columns=columns,
         path=path,
-        measured=_by_test(measured_values, evidence, decision, on_all),
+        measured=_by_test(evidence, decision, on_all),
         groups=covered_groups(evidence),
         explored=planning_means(plan.opt, problem, columns, plan.rows),
         diagnosis=None if decision.certified.any() else diagnose(plan, evidence, decision),
@@ -320,10 +320,10 @@ def path_frame(
     """One row a tested setting. Values of settings that the fallback test certified are those on all examples."""
     rows, caught = decision.rows, decision.by_holm
     frame = evidence.table.configs.iloc[rows].rename(columns=columns).reset_index(drop=True)
-    _add_estimates(frame, evidence, rows)
+    add_estimates(frame, evidence, rows)
     if on_all is not None and caught.any():
         seen = pd.DataFrame(index=frame.index[caught])
-        _add_estimates(seen, on_all, rows[caught])
+        add_estimates(seen, on_all, rows[caught])
         frame.loc[caught, seen.columns] = seen
     if len(evidence.tests) > 1:
         for name, p_values in zip(evidence.problem.limit_names, decision.p_values.T, strict=True):
@@ -338,40 +338,31 @@ def path_frame(
     return frame
 
 
-def _by_test(
-    describe: Callable[[Evidence, Decision], pd.DataFrame],
-    evidence: Evidence,
-    decision: Decision,
-    on_all: Evidence | None,
-) -> pd.DataFrame:
-    """What ``describe`` says about the chosen settings, each by the evidence that certified it; ranked as they were."""
+def _by_test(evidence: Evidence, decision: Decision, on_all: Evidence | None) -> pd.DataFrame:
+    """What the chosen settings measured, each by the evidence that certified it; ranked as they were."""
     if on_all is None or not decision.by_holm[decision.chosen].any():
-        return describe(evidence, decision)
+        return measured_values(evidence, decision)
     parts = []
     for holm, seen in ((False, evidence), (True, on_all)):
         ranks = np.flatnonzero(decision.by_holm[decision.chosen] == holm)
         if ranks.size:
-            frame = describe(seen, replace(decision, chosen=decision.chosen[ranks]))
+            frame = measured_values(seen, replace(decision, chosen=decision.chosen[ranks]))
             parts.append(frame.assign(chosen=ranks[frame["chosen"].to_numpy() - 1] + 1))
     return pd.concat(parts, ignore_index=True).sort_values("chosen", kind="stable", ignore_index=True)
 
 
-def _add_estimates(frame: pd.DataFrame, evidence: Evidence, rows: IntArray | None) -> None:
+def add_estimates(frame: pd.DataFrame, evidence: Evidence, rows: IntArray | None) -> None:
+    """Put what these settings measured, (rows,) or all, into a frame: a column for each limit and objective."""
     for name, test in zip(evidence.problem.limit_names, evidence.tests, strict=True):
         frame[name] = test.worst_measured(evidence.table, rows)
     for objective, values in zip(evidence.problem.objectives, evidence.objectives(rows).T, strict=True):
-        shown = np.where(np.isinf(values), np.nan, -values if objective.maximize else values)
-        frame[objective.name] = shown
+        frame[objective.name] = np.where(np.isinf(values), np.nan, -values if objective.maximize else values)
 
 
 def planning_means(opt: LossTable, problem: Problem, columns: dict[str, str], rows: IntArray) -> pd.DataFrame | None:
     """What every setting measured on planning examples, for pictures; which of them, ``rows``, were planned for testing."""
     if opt.n_examples == 0:
         return None
-    everything = np.arange(opt.n_configs)
-    frame = opt.configs.iloc[everything].rename(columns=columns).reset_index(drop=True)
-    _add_estimates(frame, Evidence(with_thresholds(problem, opt), opt), None)
-    planned: Array = np.zeros(len(everything), dtype=bool)
-    planned[rows] = True
-    frame["planned"] = planned
-    return frame
+    frame = opt.configs.rename(columns=columns).reset_index(drop=True)
+    add_estimates(frame, Evidence(with_thresholds(problem, opt), opt), None)
+    return frame.assign(planned=np.isin(np.arange(opt.n_configs), rows))

@@ -33,7 +33,7 @@ def diagnose(plan: Plan, evidence: Evidence, decision: Decision) -> dict[str, An
     )
     equally = np.flatnonzero(
         reached == np.nanmin(reached)
-    )  # p-values of 1 say nothing: there the distance to the limits tells
+    )  # p-values of 1 say nothing: there the distance to the limits does
     nearest = int(equally[np.argmin(evidence.margin(decision.rows[equally]))]) if len(equally) > 1 else int(equally[0])
     declared, row = plan.method.name == "ordered-knob", decision.rows[nearest : nearest + 1]
     return explain(evidence, row, float(decision.levels[nearest]), declared, _limits_conflict(plan, evidence))
@@ -52,13 +52,14 @@ def explain(
     evidence: Evidence, row: IntArray, level: float, by_sequence: bool = False, conflict: bool = False
 ) -> dict[str, Any]:
     """What stood in the way of one tested setting, in numbers and in words."""
-    test, worst = _in_the_way(evidence, row, level)
-    by_group = test.p_values(evidence.table, row, np.array([level]))[0]
+    test, worst, p_value = _in_the_way(evidence, row, level)
     sums = test.sums(evidence.table, row)
     n, mean = int(sums.n[0, worst]), float(np.nan_to_num(sums.means()[0, worst], nan=np.nan))
     group = test.groups(evidence.table)[worst]
     measured = float(test.measured(evidence.table, row)[0, worst])
-    seen = 1.0 if not test.limit.padded else _share_seen(test, evidence, row, worst)
+    seen = 1.0  # the share of examples that the limit speaks of, which others pad
+    if test.limit.padded:
+        seen = float(evidence.table.totals(test.term, row).n[0, worst] / evidence.table.n_examples)
     if_perfect = test.kind.examples_without_losses(test.alpha, level, 1 - seen)
     at_this_mean = None
     if n and mean < test.alpha:
@@ -70,7 +71,7 @@ def explain(
         "setting": evidence.table.config(int(row[0])),
         "examples": n,
         "measured": None if np.isnan(measured) else measured,
-        "p_value": float(by_group[worst]),
+        "p_value": p_value,
         "tested_at": level,
         "examples_if_perfect": if_perfect,
         "examples_at_this_mean": at_this_mean,
@@ -87,8 +88,8 @@ def explain(
     return {**found, "message": message + _about_bounds(test, evidence)}
 
 
-def _in_the_way(evidence: Evidence, row: IntArray, level: float) -> tuple[LimitTest, int]:
-    """The limit and the group with the largest p-value; among equals the one with the fewest examples, perhaps none."""
+def _in_the_way(evidence: Evidence, row: IntArray, level: float) -> tuple[LimitTest, int, float]:
+    """The limit and the group with the largest p-value, which comes too; among equals those with the fewest examples."""
     found = []
     for test in evidence.tests:
         sums = test.sums(evidence.table, row)
@@ -96,8 +97,8 @@ def _in_the_way(evidence: Evidence, row: IntArray, level: float) -> tuple[LimitT
         by_group = test.p_values(evidence.table, row, np.array([level]))[0]
         for group, (p_value, n) in enumerate(zip(by_group, counts, strict=True)):
             found.append((p_value, -n, test, group))
-    _, _, test, group = max(found, key=lambda one: one[:2])
-    return test, group
+    p_value, _, test, group = max(found, key=lambda one: one[:2])
+    return test, group, float(p_value)
 
 
 def _about_bounds(test: LimitTest, evidence: Evidence) -> str:
@@ -115,11 +116,6 @@ def _about_bounds(test: LimitTest, evidence: Evidence) -> str:
         f" The declared bounds of '{test.limit.loss}' are ({test.low:g}, {test.high:g}), but its values lie in "
         f"({low:.3g}, {high:.3g}). If they can never leave a smaller range, declare that range as its bounds."
     )
-
-
-def _share_seen(test: LimitTest, evidence: Evidence, row: IntArray, group: int) -> float:
-    """The share of examples that a padded limit speaks of."""
-    return float(evidence.table.totals(test.term, row).n[0, group] / evidence.table.n_examples)
 
 
 _BEGIN_LATER = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -112,20 +112,45 @@ def frontier(
     """
     if len(alphas) == 0:
         raise InvalidInputError("a frontier must have at least one alpha; got none.")
-    if isinstance(alphas, Mapping):
-        if not simultaneous:
-            raise InvalidInputError(
-                "a mapping from limits to values needs simultaneous=True; got simultaneous=False. Add it, or give a list of "
-                "numbers for the first limit."
-            )
-        return _all_together(table, problem, alphas, method, seed, bounds, clusters, unlabelled)
+    if isinstance(alphas, Mapping) and not simultaneous:
+        raise InvalidInputError(
+            "a mapping from limits to values needs simultaneous=True; got simultaneous=False. Add it, or give a list of "
+            "numbers for the first limit."
+        )
+    notes = notes_of(table)
     table = as_table(table, problem, bounds, clusters)
     refuse_repeats(table, limited_losses(problem))
-    if (others := _others(unlabelled, problem, table)) is not None:
-        table, _ = with_unlabelled(table, problem, others, seed)
+    grid = ValueGrid.of(problem, alphas) if isinstance(alphas, Mapping) else None
+    others = None if unlabelled is None else as_unlabelled(unlabelled, problem, table)
+    if others is not None:
+        refuse_repeats(others)
+    elif grid is not None:  # with unlabelled examples, columns of theirs are added first
+        check_fit(grid.at([0] * len(grid.varying)), table)
     refuse_means(problem, table, table.n_examples)
     planner = resolve_defaults(make_method(method), table, table.n_examples)
     refuse_measured_order(getattr(planner, "safest", None) or (), table, problem)
+    if grid is None:
+        return _frame(table, problem, alphas, planner, seed, others, simultaneous=simultaneous)
+    found = make_frontier(table, grid, planner, seed, unlabelled=others)
+    warn_of_missing(found.intake)
+    use = UseOfTestSet.of_frontier(problem, found, found.values)
+    earlier = ASKED.before(data_digests(table, problem, table.fingerprint), use)
+    return replace(found, notes=(*notes, *found.notes), earlier_looks=tuple(earlier))
+
+
+def _frame(
+    table: LossTable,
+    problem: Problem,
+    alphas: Collection[Any],
+    planner: Method,
+    seed: int,
+    others: LossTable | None,
+    *,
+    simultaneous: bool,
+) -> pd.DataFrame:
+    """The chosen settings for each of a list of alphas."""
+    if others is not None:
+        table, _ = with_unlabelled(table, problem, others, seed)
     opt, test = table.split(planner.opt_fraction, seed=seed)
     stricter = [problem.at(alpha) for alpha in alphas]
     decided = (_together if simultaneous else _one_by_one)(planner, opt, test, stricter, seed)
@@ -136,41 +161,6 @@ def frontier(
     frame = pd.concat(rows, ignore_index=True)
     frame.attrs[TOGETHER] = simultaneous
     return frame
-
-
-def _all_together(
-    data: Data,
-    problem: Problem,
-    alphas: Values,
-    method: str | Method,
-    seed: int,
-    bounds: Bounds | None,
-    clusters: str | None,
-    unlabelled: Data | None,
-) -> Frontier:
-    notes = notes_of(data)
-    table = as_table(data, problem, bounds, clusters)
-    refuse_repeats(table, limited_losses(problem))
-    grid, others = ValueGrid.of(problem, alphas), _others(unlabelled, problem, table)
-    if others is None:  # with unlabelled examples, columns of theirs are added first
-        check_fit(grid.at([0] * len(grid.varying)), table)
-    refuse_means(problem, table, table.n_examples)
-    planner = resolve_defaults(make_method(method), table, table.n_examples)
-    refuse_measured_order(getattr(planner, "safest", None) or (), table, problem)
-    found = make_frontier(table, grid, planner, seed, unlabelled=others)
-    warn_of_missing(found.intake)
-    use = UseOfTestSet.of_frontier(problem, found, found.values)
-    earlier = ASKED.before(data_digests(table, problem, table.fingerprint), use)
-    return replace(found, notes=(*notes, *found.notes), earlier_looks=tuple(earlier))
-
-
-def _others(unlabelled: Data | None, problem: Problem, table: LossTable) -> LossTable | None:
-    """The unlabelled examples, each once."""
-    if unlabelled is None:
-        return None
-    others = as_unlabelled(unlabelled, problem, table)
-    refuse_repeats(others)
-    return others
 
 
 def _together(planner: Method, opt: LossTable, test: LossTable, problems: Sequence[Problem], seed: int) -> _Decided:

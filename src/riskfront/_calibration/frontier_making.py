@@ -22,7 +22,7 @@ from riskfront._data.contents import shuffles
 from riskfront._data.problem_fit import account
 from riskfront._data.sums import SINGLE_THREADED
 from riskfront._data.table import LossTable
-from riskfront._support.arrays import FloatArray, IntArray
+from riskfront._support.arrays import BoolArray, FloatArray, IntArray
 from riskfront._support.version import __version__
 from riskfront.methods import Method
 from riskfront.methods._evidence.limit_tests import Evidence
@@ -58,17 +58,18 @@ def _described(found: Together, table: LossTable, method: Method, seed: int, spl
         decision = found.decision(places)[2]
         counts.append(len(decision.rows))
         if len(decision.rows):
-            best.append(_Best(combination, tuple(places), _only_chosen(decision)))
+            at = decision.chosen
+            best.append(_Best(combination, places, decision.rows[at], decision.p_values[at], decision.by_holm[at]))
         else:
             failures[str(combination)] = reasons.of(places)
-    rows = sorted({int(row) for one in best for row in one.decision.rows})
+    without_fallback = {"holm_share": 0.0} if getattr(method, "holm_share", 0) and not found.holm_tests else {}
+    rows = sorted({int(row) for one in best for row in one.rows})
     test.check(np.array(rows, dtype=np.int64))
     return Frontier(
         problem=problem,
         values=grid.values,
         method=method.name,
-        parameters=parameters(method)
-        | ({} if found.holm_tests else {"holm_share": 0.0} if getattr(method, "holm_share", 0) else {}),
+        parameters=parameters(method) | without_fallback,
         n_opt=found.opt.n_examples,
         n_test=test.n_examples,
         seed=seed,
@@ -104,7 +105,9 @@ class _Best:
 
     combination: int
     places: tuple[int, ...]
-    decision: Decision
+    rows: IntArray
+    p_values: FloatArray
+    by_holm: BoolArray
 
 
 def _thresholds(found: Together) -> dict[str, float]:
@@ -115,21 +118,6 @@ def _thresholds(found: Together) -> dict[str, float]:
             if limit.worst is not None and limit.threshold is not None:
                 chosen[str(replace(limit, threshold=None))] = float(limit.threshold)
     return chosen
-
-
-def _only_chosen(decision: Decision) -> Decision:
-    """The same with the chosen settings alone, best first."""
-    at = decision.chosen
-    target_levels = None if decision.target_levels is None else decision.target_levels[at]
-    return Decision(
-        decision.rows[at],
-        decision.p_values[at],
-        decision.levels[at],
-        decision.certified[at],
-        np.arange(len(at)),
-        decision.by_holm[at],
-        target_levels,
-    )
 
 
 def _levels(found: Together, places: Sequence[int], rows: IntArray) -> FloatArray:
@@ -146,19 +134,18 @@ def _path(found: Together, best: Sequence[_Best], columns: dict[str, str]) -> pd
     this level."""
     evidence, on_all = found.evidence([0] * len(found.grid.varying))
     limits = len(evidence.tests)
-    parts = [one.decision for one in best]
-    rows = np.concatenate([np.zeros(0, dtype=np.int64), *(one.rows for one in parts)])
-    p_values = np.concatenate([np.zeros((0, limits)), *(one.p_values for one in parts)])
-    by_holm = np.concatenate([np.zeros(0, dtype=bool), *(one.by_holm for one in parts)])
-    levels = np.concatenate([np.zeros((0, limits)), *(_levels(found, one.places, one.decision.rows) for one in best)])
+    rows = np.concatenate([np.zeros(0, dtype=np.int64), *(one.rows for one in best)])
+    p_values = np.concatenate([np.zeros((0, limits)), *(one.p_values for one in best)])
+    by_holm = np.concatenate([np.zeros(0, dtype=bool), *(one.by_holm for one in best)])
+    levels = np.concatenate([np.zeros((0, limits)), *(_levels(found, one.places, one.rows) for one in best)])
     everyone = np.ones(len(rows), dtype=bool)
     decision = Decision(rows, p_values, np.zeros(len(rows)), everyone, np.zeros(0, dtype=np.int64), by_holm)
     frame = path_frame(evidence, decision, columns, on_all)
     nearest = np.argmax(p_values / levels, axis=1)[:, None]
     frame["p_value"] = np.take_along_axis(p_values, nearest, axis=1)[:, 0]
     frame["tested_at"] = np.take_along_axis(levels, nearest, axis=1)[:, 0]
-    frame["chosen"] = np.concatenate([np.zeros(0, dtype=np.int64), *(np.arange(len(one.rows)) + 1 for one in parts)])
-    frame[COMBINATION] = np.repeat([one.combination for one in best], [len(one.rows) for one in parts]).astype(np.int64)
+    frame["chosen"] = np.concatenate([np.zeros(0, dtype=np.int64), *(np.arange(len(one.rows)) + 1 for one in best)])
+    frame[COMBINATION] = np.repeat([one.combination for one in best], [len(one.rows) for one in best]).astype(np.int64)
     return frame
 
 
@@ -168,10 +155,10 @@ def _measured(found: Together, best: Sequence[_Best]) -> pd.DataFrame:
     wanted: dict[tuple[int, int, bool], list[tuple[int, int, int, float]]] = {}
     varying = {one.index: which for which, one in enumerate(found.grid.varying)}
     for one in best:
-        at, levels = found.value_rows(one.places), _levels(found, one.places, one.decision.rows)
+        at, levels = found.value_rows(one.places), _levels(found, one.places, one.rows)
         for place in range(len(found.grid.problem.limits)):
             value_row = at[varying.get(place, 0)]
-            for rank, row in enumerate(one.decision.rows.tolist()):
+            for rank, row in enumerate(one.rows.tolist()):
                 key = (place, value_row, bool(found.by_holm[value_row, row]))
                 wanted.setdefault(key, []).append((one.combination, rank + 1, row, float(levels[rank, place])))
     parts = [_of_value(found, *key, uses) for key, uses in sorted(wanted.items())]

@@ -188,8 +188,7 @@ def _slack(limit: PlannedLimit, scale: float) -> FloatArray:
     if limit.squares is None:
         score = _exact(limit, limit.sums.total * scale, n, score)
     score = np.where(limit.sums.n > 0, score, _LOWEST)
-    worst: FloatArray = np.maximum(score.min(axis=1), _LOWEST)
-    return worst
+    return np.asarray(np.maximum(score.min(axis=1), _LOWEST))
 
 
 def _exact(limit: PlannedLimit, totals: FloatArray, n: FloatArray, otherwise: FloatArray) -> FloatArray:
@@ -204,15 +203,11 @@ def _exact(limit: PlannedLimit, totals: FloatArray, n: FloatArray, otherwise: Fl
     for group in range(totals.shape[1]):
         mine, score = totals[:, group], otherwise[:, group]
         at = np.unique(np.quantile(mine, np.linspace(0, 1, _TOTALS)))
-        straight = np.interp(at, *_sorted(mine, score))
+        order = np.argsort(mine, kind="stable")
+        straight = np.interp(at, mine[order], score[order])
         exact = _quantiles(limit, at[:, None], n[:, group : group + 1], straight[:, None])[:, 0]
         found[:, group] = np.interp(mine, at, exact)
     return found
-
-
-def _sorted(at: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    order = np.argsort(at, kind="stable")
-    return at[order], values[order]
 
 
 def _quantiles(limit: PlannedLimit, totals: FloatArray, n: FloatArray, otherwise: FloatArray) -> FloatArray:
@@ -236,8 +231,7 @@ def _candidates(opt: LossTable, grid: ValueGrid, slacks: Sequence[Sequence[Float
             elif kept.size:
                 best = kept[fronts.front(objectives[kept], keep_duplicates=False)]
                 found.update(best[fronts.thin(objectives[best], _SETTINGS_A_SLACK)].tolist())
-        safest = int(np.argmax(inside))
-        found.add(safest)
+        found.add(int(np.argmax(inside)))
     return np.array(sorted(found), dtype=np.int64)
 
 

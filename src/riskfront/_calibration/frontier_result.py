@@ -20,7 +20,7 @@ from riskfront._calibration.frontier_plan import ValueGrid
 from riskfront._data.intake import Intake
 from riskfront._problems.problem import Problem
 from riskfront._support import notebook
-from riskfront._support.checked_json import parse_json, reading, with_digest, without_digest
+from riskfront._support.checked_json import check_schema, parse_json, reading, with_digest, without_digest
 from riskfront._support.files import write_text
 from riskfront._support.values import from_columns, to_columns
 from riskfront.errors import InvalidInputError, MissingExtraError
@@ -132,28 +132,18 @@ class Frontier:
         own = {str(limit) for limit in problem.limits}
         certificate = Certificate(
             problem=problem,
-            method=self.method,
+            **{
+                name: getattr(self, name) for name in (*_PLAIN, "groups", "explored", "loss_bounds", "source", "intake")
+            },
             parameters=dict(self.parameters),
             guaranteed=True,
-            n_opt=self.n_opt,
-            n_test=self.n_test,
-            seed=self.seed,
-            data_sha256=self.data_sha256,
-            version=self.version,
             setting_columns=dict(self.setting_columns),
             path=_of(self.path, combination),
             measured=_of(self.measured, combination),
-            groups=self.groups,
-            explored=self.explored,
             diagnosis=self.failures.get(str(combination)),
-            loss_bounds=self.loss_bounds,
-            source=self.source,
             notes=tuple(self.notes),
-            split_by=self.split_by,
             thresholds={name: at for name, at in self.thresholds.items() if name in own},
-            clusters=self.clusters,
             example_fingerprints=self.example_fingerprints if self.counts[combination] else {},
-            intake=self.intake,
             unlabelled=self._unlabelled_at(problem),
             frontier={"values": {name: list(values) for name, values in self.values.items()}, "chosen": named},
         )
@@ -169,18 +159,14 @@ class Frontier:
 
     def guarantee(self) -> str:
         """What is guaranteed for everything on the frontier together, in one sentence."""
-        settings = (
-            f"every statement here that a setting keeps its limits is true, for all {len(self.counts):,} combinations"
-        )
-        delta = delta_of_all(self.problem.delta, self.earlier_looks)
-        if delta >= 1:
-            return (
-                f"NO GUARANTEE: no confidence is left, counting {uses_in_words(1 + len(self.earlier_looks))} of the same "
-                "testing examples. Use new examples."
-            )
-        uses = 1 + len(self.earlier_looks)
+        delta, uses = delta_of_all(self.problem.delta, self.earlier_looks), 1 + len(self.earlier_looks)
         counted = f", counting {uses_in_words(uses)} of the same testing examples" if uses > 1 else ""
-        return f"With {confidence(delta)} confidence{counted}, {settings} together: choose after looking."
+        if delta >= 1:
+            return f"NO GUARANTEE: no confidence is left{counted}. Use new examples."
+        return (
+            f"With {confidence(delta)} confidence{counted}, every statement here that a setting keeps its limits is true, for "
+            f"all {len(self.counts):,} combinations together: choose after looking."
+        )
 
     def __repr__(self) -> str:
         held = sum(count > 0 for count in self.counts)
@@ -217,12 +203,7 @@ class Frontier:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Frontier:
-        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
-            raise InvalidInputError(f"a frontier must be a JSON object with schema '{SCHEMA}'; this is not one.")
-        if data.get("schema_version") != SCHEMA_VERSION:
-            raise InvalidInputError(
-                f"this version reads frontiers of schema version {SCHEMA_VERSION}; got {data.get('schema_version')!r}."
-            )
+        check_schema(data, SCHEMA, SCHEMA_VERSION, "a frontier", "frontiers")
         path = from_columns(data["path"])
         found = cls(
             problem=Problem.from_dict(data["problem"]),

@@ -107,7 +107,10 @@ def plan_sample(
     if not is_number(chance) or not 0 < chance < 1:
         raise InvalidInputError(f"chance must lie in (0, 1); got {chance!r}.")
     m = whole_number("settings", settings, 1)
-    tests = expectations(known.limits, expected, spread, shares, bounds or {}, prevalence)
+    shares, ranges = _with_prevalence(known.limits, shares, prevalence), bounds or {}
+    for option, given in (("expected", expected), ("spread", spread), ("shares", shares), ("bounds", ranges)):
+        _check_names(option, given, known.limits)
+    tests = [_expectation(limit, expected, spread, shares, ranges) for limit in known.limits]
     parts = _parts(method, named)
     certain = partial(_chance, tests, m, known.delta, parts)
     ahead = max((teeth(test.alpha * min(test.shares)) for test in tests if test.spread is None), default=0)
@@ -188,22 +191,8 @@ class Expectation:
         return math.prod(power(n, self.risk, self.alpha, level, self.spread) for n in counts)
 
 
-def expectations(
-    limits: Sequence[Limit],
-    expected: Expected,
-    spread: Expected | None,
-    shares: Shares | None,
-    bounds: Mapping[str, tuple[float, float]],
-    prevalence: float | None = None,
-) -> list[Expectation]:
-    """One for each limit; every name that was given must be that of a limit or of its loss."""
-    shares = _with_prevalence(limits, shares, prevalence)
-    for option, given in (("expected", expected), ("spread", spread), ("shares", shares), ("bounds", bounds)):
-        _check_names(option, given, limits)
-    return [_expectation(limit, expected, spread, shares, bounds) for limit in limits]
-
-
 def _check_names(option: str, given: object, limits: Sequence[Limit]) -> None:
+    """Every name that was given must be that of a limit or of its loss."""
     if isinstance(given, Mapping):
         names = list(dict.fromkeys(name for limit in limits for name in (limit.name, limit.loss)))
         for name in given:

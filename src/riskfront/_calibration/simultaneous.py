@@ -88,11 +88,8 @@ class Together:
         combined = p_values.max(axis=1) if len(rows) else np.empty(0)
         chosen = chosen_of(evidence, on_all, rows, in_holm, combined)
         target_levels = np.where(in_holm, self.holm_level, self.aim)
-        return (
-            evidence,
-            on_all,
-            Decision(rows, p_values, decisive, np.ones(len(rows), bool), chosen, in_holm, target_levels),
-        )
+        everyone = np.ones(len(rows), dtype=bool)
+        return evidence, on_all, Decision(rows, p_values, decisive, everyone, chosen, in_holm, target_levels)
 
     def _put(self, p_values: FloatArray, found: FloatArray, which: int) -> None:
         """p-values of one varying limit and of those that do not vary, into the columns of the problem."""

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._calibration.certificates.certificate import Certificate, configs_in
 from riskfront._reporting import sentences
 from riskfront._support.arrays import BoolArray, FloatArray, IntArray
-from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 from riskfront.statistics import _fronts as fronts
 
@@ -103,25 +102,20 @@ def measures(certificate: Certificate) -> tuple[Measure, ...]:
     return tuple(found.values())
 
 
-def status_names(certificate: Certificate) -> tuple[str, ...]:
-    """What each status is called."""
-    return STATUSES if certificate.guaranteed else tuple(_UNGUARANTEED.get(name, name) for name in STATUSES)
-
-
 def tradeoff_data(certificate: Certificate, *, most: int = MOST_POINTS) -> TradeOff:
     """All settings with what they came to; at most ``most`` of them, chosen ones first of all."""
     shown = measures(certificate)
-    names = [measure.name for measure in shown]
+    measured = [measure.name for measure in shown]
     columns = list(certificate.setting_columns.values())
     path, explored = certificate.path, certificate.explored
     status = np.where(path["chosen"] > 0, CHOSEN, np.where(path["certified"], CERTIFIED, TESTED)).astype(np.int64)
-    values = path[names].to_numpy(dtype=float)
+    values = path[measured].to_numpy(dtype=float)
     step = np.arange(1, len(path) + 1)
     frame = path[columns]
     if explored is not None:
         seen = set(_keys(path[columns]))
         rest = np.array([key not in seen for key in _keys(explored[columns])], dtype=bool)
-        estimates = explored[names].to_numpy(dtype=float)
+        estimates = explored[measured].to_numpy(dtype=float)
         on_front = np.zeros(len(explored), dtype=np.int64)
         on_front[_front(estimates, shown)] = FRONT
         status = np.concatenate([status, on_front[rest]])
@@ -130,8 +124,9 @@ def tradeoff_data(certificate: Certificate, *, most: int = MOST_POINTS) -> Trade
         frame = explored.loc[rest, columns] if len(frame) == 0 else pd.concat([frame, explored.loc[rest, columns]])
     kept = _spread(values, status, most)
     counts = tuple(int((status == code).sum()) for code in range(len(STATUSES)))
-    settings = tuple(_settings(frame.iloc[kept], list(certificate.setting_columns)))
-    return TradeOff(status_names(certificate), shown, values[kept], status[kept], step[kept], settings, counts)
+    settings = tuple(configs_in(frame.iloc[kept], certificate.setting_columns))
+    names = STATUSES if certificate.guaranteed else tuple(_UNGUARANTEED.get(name, name) for name in STATUSES)
+    return TradeOff(names, shown, values[kept], status[kept], step[kept], settings, counts)
 
 
 def path_data(certificate: Certificate, *, most: int = MOST_STEPS) -> TestingPath:
@@ -152,9 +147,7 @@ def path_data(certificate: Certificate, *, most: int = MOST_STEPS) -> TestingPat
         by_limit=path[own].to_numpy(dtype=float)[kept],
         passed=passed[kept],
         chosen=chosen[kept],
-        settings=tuple(
-            _settings(path[list(certificate.setting_columns.values())].iloc[kept], list(certificate.setting_columns))
-        ),
+        settings=tuple(configs_in(path.iloc[kept], certificate.setting_columns)),
         delta=problem.delta,
         n_steps=len(path),
         stopped=_stopped(certificate, passed, tested_at) if certificate.guaranteed else None,
@@ -212,10 +205,6 @@ def _keys(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
     return list(zip(*(frame[name].tolist() for name in frame.columns), strict=True))
 
 
-def _settings(frame: pd.DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
-    return [dict(zip(names, map(plain, row), strict=True)) for row in frame.itertuples(index=False, name=None)]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ThresholdCurves:
     """Curves along one setting.
@@ -258,17 +247,16 @@ def threshold_data(certificate: Certificate) -> ThresholdCurves:
     (column,) = varied
     ordered = tested.sort_values(column, kind="stable")
     problem = certificate.problem
-    names = [*problem.limit_names, *(objective.name for objective in problem.objectives)]
-    kept = list(dict.fromkeys(names))
+    names = list(dict.fromkeys([*problem.limit_names, *(objective.name for objective in problem.objectives)]))
     compared = dict(zip(problem.limit_names, (limit.compared_with for limit in problem.limits), strict=True))
     passed = ordered.loc[ordered["certified"].astype(bool), column]
     setting = next(name for name, shown in certificate.setting_columns.items() if shown == column)
     return ThresholdCurves(
         setting=str(setting),
         threshold=ordered[column].to_numpy(dtype=np.float64),
-        names=tuple(kept),
-        values=np.stack([ordered[name].to_numpy(dtype=np.float64) for name in kept]),
-        limits=tuple(compared.get(name) for name in kept),
+        names=tuple(names),
+        values=np.stack([ordered[name].to_numpy(dtype=np.float64) for name in names]),
+        limits=tuple(compared.get(name) for name in names),
         certified=(float(passed.min()), float(passed.max())) if len(passed) else None,
         chosen=float(certificate.config[setting]) if certificate else None,
         title=certificate.verdict().split(". ")[0].rstrip(".") + ".",

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.uses_of_test_set import delta_of_all
 from riskfront._calibration.certificates.verdict import confidence, in_words, not_covered
 from riskfront._calibration.frontier_plan import with_value
@@ -68,11 +67,13 @@ def decide_html(
     before = ""
     if file is None:
         file, before = "frontier.json", "" if command is None else f"{command} --out frontier.json && "
-    first = _any_certificate(frontier)
+    # of the loosest limits, for what all certificates of the frontier have in common
+    first = frontier.choose({one.name: one.values[0] for one in frontier.grid.varying})
+    made = {name: fact for name, fact in sentences.how_made(first).items() if name != "Guarantee"}
     limits = [_limit(frontier, one.index, one.values) for one in frontier.grid.varying]
     data = {
         "limits": limits,
-        "fixed": [in_words(limit, _bounds(frontier, limit), frontier.groups) for limit in frontier.grid.fixed],
+        "fixed": [_in_words(frontier, limit) for limit in frontier.grid.fixed],
         "objectives": [
             {"name": one.name, "label": sentences.objective_name(one), "maximize": one.maximize}
             for one in frontier.problem.objectives
@@ -98,7 +99,7 @@ def decide_html(
             objectives=data["objectives"],
             measures=data["measures"],
             rows=_rows(frontier, limits),
-            facts=_facts(frontier, first),
+            facts={"Combinations of limits": f"{len(frontier.counts):,}", **made},
             intake=sentences.intake(first),
             notes=[*frontier.notes, *sentences.unlabelled_words(first)],
             assumptions=sentences.assumptions(first),
@@ -119,20 +120,15 @@ def in_notebook(frontier: Frontier) -> str:
     )
 
 
-def _any_certificate(frontier: Frontier) -> Certificate:
-    """The certificate of the loosest limits, for what all certificates of the frontier have in common."""
-    return frontier.choose({one.name: one.values[0] for one in frontier.grid.varying})
-
-
-def _bounds(frontier: Frontier, limit: Limit) -> Sequence[float] | None:
-    return frontier.loss_bounds.get(limit.loss)
+def _in_words(frontier: Frontier, limit: Limit) -> str:
+    return in_words(limit, frontier.loss_bounds.get(limit.loss), frontier.groups)
 
 
 def _limit(frontier: Frontier, index: int, values: Sequence[float]) -> dict[str, Any]:
     """A slider, from the tightest value to the loosest: its values, how they are shown, and the sentence of each."""
     limit, name = frontier.problem.limits[index], frontier.problem.limit_names[index]
     listed = list(reversed(values))
-    words = [in_words(with_value(limit, value), _bounds(frontier, limit), frontier.groups) for value in listed]
+    words = [_in_words(frontier, with_value(limit, value)) for value in listed]
     percent = all(text.endswith(" %") for text in words)
     return {
         "name": name,
@@ -158,7 +154,8 @@ def _combinations(frontier: Frontier) -> dict[str, Any]:
         key = setting_json(config)
         if key not in settings:
             settings[key] = len(shown)
-            shown.append(_setting(frontier, key, config))
+            rows = [[str(name), sentences.setting_value(value)] for name, value in config.items()]
+            shown.append({"json": key, "rows": rows, "rule": frontier.rules.get(key, "")})
         values = [_finite(record[name]) for name in (*objectives, *names)]
         chosen.setdefault(int(record[COMBINATION]), []).append([settings[key], *values])
     counts = [len(one.values) for one in frontier.grid.varying]
@@ -178,11 +175,6 @@ def _combinations(frontier: Frontier) -> dict[str, Any]:
 
 def _finite(value: Any) -> float | None:
     return float(value) if value == value and abs(value) != float("inf") else None
-
-
-def _setting(frontier: Frontier, key: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    rows = [[str(name), sentences.setting_value(value)] for name, value in config.items()]
-    return {"json": key, "rows": rows, "rule": frontier.rules.get(key, "")}
 
 
 def _why(failure: Mapping[str, Any] | None) -> str:
@@ -211,9 +203,3 @@ def _rows(frontier: Frontier, limits: Sequence[Mapping[str, Any]]) -> list[dict[
         numbers = [sentences.number(record[o.name]) if held else "" for o in frontier.problem.objectives]
         rows.append({"values": shown, "setting": config or "nothing certified", "objectives": numbers})
     return rows
-
-
-def _facts(frontier: Frontier, first: Certificate) -> dict[str, str]:
-    facts = sentences.how_made(first)
-    facts.pop("Guarantee")
-    return {"Combinations of limits": f"{len(frontier.counts):,}", **facts}

@@ -22,6 +22,7 @@ from riskfront._reporting.certificate_charts import (
     threshold_data,
     tradeoff_data,
 )
+from riskfront._reporting.page_charts import default_axes
 from riskfront._reporting.trial_charts import (
     Histogram,
     cost_curves_data,
@@ -71,7 +72,7 @@ def plot_tradeoff(
     """
     _check_certificate(certificate, "plot_tradeoff")
     data = tradeoff_data(certificate)
-    across, upwards = _measure(data, x, 0), _measure(data, y, _first_limit(data))
+    across, upwards = (_measure(data, *asked) for asked in zip((x, y), default_axes(data), strict=True))
     axes = _axes(ax)
     for code, style in _STYLES.items():
         rows = data.status == code
@@ -244,12 +245,8 @@ def plot_sample_plan(plan: SamplePlan, *, ax: Axes | None = None) -> Axes:
     if plan.examples is not None:
         axes.axvline(plan.examples, color="#009E73", linestyle=":", label=f"{plan.examples:,} examples")
     axes.legend(fontsize="small")
-    axes.set(
-        xlabel="examples, planning and testing",
-        ylabel="chance of a certificate",
-        ylim=(0, 1.02),
-        title="Examples needed",
-    )
+    axes.set(xlabel="examples, planning and testing", ylabel="chance of a certificate", ylim=(0, 1.02))
+    axes.set_title("Examples needed")
     return axes
 
 
@@ -307,11 +304,6 @@ def _axes(ax: Axes | None) -> Axes:
 def _measure(data: TradeOff, name: str | None, default: int) -> int:
     names = [measure.name for measure in data.measures]
     return default if name is None else names.index(known(name, names, "objective or limit"))
-
-
-def _first_limit(data: TradeOff) -> int:
-    limited = [index for index, measure in enumerate(data.measures) if measure.limit is not None and index > 0]
-    return limited[0] if limited else min(1, len(data.measures) - 1)
 
 
 def _limit_line(draw: Any, measure: Measure) -> None:

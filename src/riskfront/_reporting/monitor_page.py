@@ -15,7 +15,7 @@ from riskfront._calibration.monitoring import words
 from riskfront._calibration.monitoring.detector import ratio
 from riskfront._calibration.monitoring.monitor import Monitor, Watch
 from riskfront._reporting import chart_views
-from riskfront._reporting.page import _environment, _json, _library
+from riskfront._reporting.page import _environment, _json, _library, _picture
 from riskfront._reporting.page_charts import Spec, _axis, _chart, _line, _linear, _rule, _words
 from riskfront._reporting.sentences import number
 from riskfront._support.files import write_text
@@ -68,18 +68,8 @@ def _charts(monitor: Monitor, lines: list[Series]) -> dict[str, Any]:
     limit = lines[0].watch.limit.limit
     risk = f"Risk over {last:,} outcomes of {lines[0].watch.name}."
     return {
-        "evidence": {
-            "spec": evidence_chart(lines, threshold, last, evidence),
-            "tips": tips(lines),
-            "text": evidence,
-            "axes": None,
-        },
-        "risk": {
-            "spec": risk_chart(lines[0], limit.compared_with, last, risk),
-            "tips": tips(lines[:1]),
-            "text": risk,
-            "axes": None,
-        },
+        "evidence": _picture(evidence_chart(lines, threshold, last, evidence), tips(lines), evidence),
+        "risk": _picture(risk_chart(lines[0], limit.compared_with, last, risk), tips(lines[:1]), risk),
     }
 
 

@@ -17,7 +17,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.verdict import listed
 from riskfront._reporting import certificate_charts, chart_views, page_charts, page_values, sentences
-from riskfront._reporting.sentences import unlabelled_words
 from riskfront._support.files import remembered, write_text
 from riskfront.methods import make_method
 
@@ -105,7 +104,7 @@ def report_html(
         what_holds=sentences.what_holds(certificate),
         on_how_many=sentences.on_how_many(certificate),
         near_misses=sentences.near_misses(certificate),
-        unlabelled=unlabelled_words(certificate),
+        unlabelled=sentences.unlabelled_words(certificate),
         sections=sections,
         cloud=cloud,
         symbols=_symbols(cloud),
@@ -132,6 +131,11 @@ def _title(certificate: Certificate) -> str:
     return "Certified setting" if certificate.guaranteed else "Setting without a guarantee"
 
 
+def _picture(spec: Any, tips: Any, text: str, axes: Any = None) -> dict[str, Any]:
+    """A chart with what it shows at its points, what it says to those who do not see it, and the measures to choose from."""
+    return {"spec": spec, "tips": tips, "text": text, "axes": axes}
+
+
 def _tradeoff(data: certificate_charts.TradeOff) -> dict[str, Any]:
     x, y = page_charts.default_axes(data)
     labels = [measure.label for measure in data.measures]
@@ -139,13 +143,8 @@ def _tradeoff(data: certificate_charts.TradeOff) -> dict[str, Any]:
         [f"{count:,} {name}" for name, count in zip(data.names, data.counts, strict=True) if count] or ["none"]
     )
     text = f"Scatter plot of {data.n_settings:,} settings, {labels[y]} against {labels[x]}: {counted}."
-    chosen = {"xaxis": x, "yaxis": y}
-    return {
-        "spec": page_charts.tradeoff(data, text),
-        "tips": page_values.tradeoff_tips(data),
-        "text": text,
-        "axes": {"labels": labels, "at": chosen, "free": len(labels) > 2},
-    }
+    axes = {"labels": labels, "at": {"xaxis": x, "yaxis": y}, "free": len(labels) > 2}
+    return _picture(page_charts.tradeoff(data, text), page_values.tradeoff_tips(data), text, axes)
 
 
 def _path(certificate: Certificate, data: certificate_charts.TestingPath) -> dict[str, Any]:
@@ -154,12 +153,7 @@ def _path(certificate: Certificate, data: certificate_charts.TestingPath) -> dic
     end = f" It stopped at step {data.stopped}." if data.stopped else whole
     shown = f"{len(data.step):,} of {data.n_steps:,}" if data.thinned else f"{data.n_steps:,}"
     text = f"p-values of {shown} tests on a log scale, with delta = {sentences.number(data.delta)}; {passed:,} passed.{end}"
-    return {
-        "spec": page_charts.testing_path(data, text),
-        "tips": page_values.path_tips(data),
-        "text": text,
-        "axes": None,
-    }
+    return _picture(page_charts.testing_path(data, text), page_values.path_tips(data), text)
 
 
 def _frontier(certificate: Certificate, front: dict[str, Any]) -> dict[str, Any]:
@@ -170,7 +164,7 @@ def _frontier(certificate: Certificate, front: dict[str, Any]) -> dict[str, Any]
     text = f"The chosen settings for {sum(front['first'])} values of the limit, {labels[0]} against the limit."
     spec = page_charts.frontier(front["alphas"], front["values"], front["first"], own, text)
     axes = {"labels": labels, "at": {"yaxis": 0}, "free": len(labels) > 1}
-    return {"spec": spec, "tips": front["tips"], "text": text, "axes": axes}
+    return _picture(spec, front["tips"], text, axes)
 
 
 def _symbols(data: certificate_charts.TradeOff) -> list[dict[str, Any]]:
@@ -235,18 +229,17 @@ def python_command(certificate: Certificate) -> str:
     )
     used = ["Limit", *(["Objective"] if objectives_named else []), "Problem"]
     used += [type(chosen).__name__] if not isinstance(chosen, str) else []
+    more = "" if certificate.unlabelled is None else ", unlabelled=unlabelled"
     if certificate.seed is None:
         used, call = [*used, "certify"], f"certify({chosen!r}.plan(opt, problem), test, problem)"
     elif certificate.frontier is not None:
         values, chosen_values = dict(certificate.frontier["values"]), dict(certificate.frontier["chosen"])
-        more = "" if certificate.unlabelled is None else ", unlabelled=unlabelled"
         call = (
             f"frontier(table, problem, {values!r}, method={chosen!r}, seed={certificate.seed}, simultaneous=True{more})"
         )
         choice = f", {certificate.choice!r}" if certificate.choice else ""
         used, call = [*used, "frontier"], f"{call}.choose({chosen_values!r}{choice})"
     else:
-        more = "" if certificate.unlabelled is None else ", unlabelled=unlabelled"
         call = f"calibrate(table, problem, method={chosen!r}, seed={certificate.seed}{more})"
         used = [*used, "calibrate"]
     lines = [f"problem = {certificate.problem!r}", f"certificate = {call}"]

@@ -77,9 +77,8 @@ def tradeoff(data: TradeOff, text: str) -> Spec:
 
 def default_axes(data: TradeOff) -> tuple[int, int]:
     """The first free objective across, the first limit upwards."""
-    limited = [index for index, measure in enumerate(data.measures) if measure.limit is not None]
-    upwards = next((index for index in limited if index != 0), min(1, len(data.measures) - 1))
-    return 0, upwards
+    limited = [index for index, measure in enumerate(data.measures) if measure.limit is not None and index > 0]
+    return 0, limited[0] if limited else min(1, len(data.measures) - 1)
 
 
 def testing_path(data: TestingPath, text: str) -> Spec:
@@ -107,7 +106,8 @@ def testing_path(data: TestingPath, text: str) -> Spec:
     if data.stopped is not None:
         marks += _stop(data.stopped, data.n_steps)
     for code in (TESTED, CERTIFIED, CHOSEN):
-        sources.append(_part(code))
+        kept = {"type": "filter", "expr": f"datum.s === {code}"}
+        sources.append({"name": f"status-{code}", "source": "points", "transform": [kept]})
         at = {"x": {"scale": "x", "field": "n"}, "y": {"scale": "y", "field": "p"}}
         marks.append(_symbols(f"status-{code}", code, at, size=240 if code == CHOSEN else 85))
     return _chart(text, sources, [], scales, axes, marks)
@@ -168,11 +168,6 @@ def frontier(
 
 def _points(rows: list[Spec]) -> Spec:
     return {"name": "points", "values": rows}
-
-
-def _part(status: int) -> Spec:
-    kept = {"type": "filter", "expr": f"datum.s === {status}"}
-    return {"name": f"status-{status}", "source": "points", "transform": [kept]}
 
 
 def _rows(fields: Sequence[str], values: np.ndarray[Any, Any], status: Any) -> list[Spec]:

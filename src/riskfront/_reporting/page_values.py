@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._calibration.certificates.certificate import Certificate, configs_in
 from riskfront._problems.limits import Limit
 from riskfront._reporting import sentences
 from riskfront._reporting.certificate_charts import TestingPath, TradeOff, measures
@@ -151,12 +151,11 @@ def _limits_at(certificate: Certificate, setting: Mapping[str, Any]) -> list[Row
 def steps(certificate: Certificate) -> tuple[list[Row], int]:
     """The first tests of the path, and how many more there are."""
     frame = certificate.path.head(_MOST_STEPS)
-    columns = list(certificate.setting_columns.values())
     names = [measure.name for measure in measures(certificate)]
     rows = [
         {
             "step": index,
-            "setting": in_short(dict(zip(certificate.setting_columns, map(plain, setting), strict=True))),
+            "setting": in_short(setting),
             "values": values,
             "p_value": p_value,
             "tested_at": tested_at,
@@ -164,7 +163,7 @@ def steps(certificate: Certificate) -> tuple[list[Row], int]:
         }
         for index, (setting, values, p_value, tested_at, certified) in enumerate(
             zip(
-                frame[columns].itertuples(index=False, name=None),
+                configs_in(frame, certificate.setting_columns),
                 frame[names].to_numpy(dtype=float).tolist(),
                 frame["p_value"],
                 frame["tested_at"],

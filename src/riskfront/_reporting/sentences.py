@@ -94,17 +94,13 @@ def nothing_better(certificate: Certificate) -> list[str]:
     better = "cheaper" if first.name in PRICES else f"better in {objective_name(first)}"
     references = {limit.drop_from for limit in certificate.problem.limits} - {None}
     if references:
-        own = [{str(value) for value in config.values()} | _pairs(config) for config in certificate.configs]
+        own = {text for name, value in certificate.config.items() for text in (str(value), f"{name}={value}")}
         alone = len(certificate.certified) == 1 or len(certificate.problem.objectives) == 1  # the best is the reference
-        shared = own[0] & references if alone else set()
+        shared = own & references if alone else set()
         return [f"Nothing {better} than {name} could be certified." for name in sorted(map(str, shared))[:1]]
     if len(path) > 1 and int(path["certified"].sum()) == 1 and bool(path["certified"].iloc[0]):
         return [f"Nothing {better} than the safest setting could be certified."]
     return []
-
-
-def _pairs(config: Mapping[str, Any]) -> set[str]:
-    return {f"{name}={value}" for name, value in config.items()}
 
 
 def _by_fallback_test(certificate: Certificate) -> bool:
@@ -179,12 +175,10 @@ def what_holds(certificate: Certificate) -> str:
     """What the numbers next to a limit mean: what was measured, and what holds."""
     if not certificate.guaranteed:
         return "Measured on the testing examples the setting was picked by, so new examples may well be worse."
-    fallback = (
-        ", planning examples too: the fallback test, which needs no plan, certified it"
-        if _by_fallback_test(certificate)
-        else ""
-    )
-    if _by_either_test(certificate):
+    fallback = ""
+    if _by_fallback_test(certificate):
+        fallback = ", planning examples too: the fallback test, which needs no plan, certified it"
+    elif _by_either_test(certificate):
         fallback = ", or on all examples where the fallback test certified a limit"
     return (
         f"Measured on {_measured_on(certificate)}{fallback}. A p-value bounds the probability of a result "
@@ -335,6 +329,7 @@ def how_made(certificate: Certificate) -> dict[str, str]:
     options = ", ".join(f"{name} = {setting_value(value)}" for name, value in given.items())
     p_values = certificate.measured["test"].tolist() or [limit.p_value for limit in certificate.problem.limits]
     delta, total = certificate.problem.delta, certificate.n_opt + certificate.n_test
+    words = METHODS[certificate.method].words if certificate.method in METHODS else "A method of your own."
     split = (
         f"{number(certificate.n_opt)} planning examples, {number(certificate.n_test)} testing examples, {number(total)} in all"
         if certificate.n_opt
@@ -342,7 +337,7 @@ def how_made(certificate: Certificate) -> dict[str, str]:
     )
     return {
         "Method": certificate.method + (f" ({options})" if options else ""),
-        "In words": _method_words(certificate.method)
+        "In words": words
         + (_TOGETHER if certificate.frontier is not None else "")
         + _fallback_test_in_words(certificate),
         "Guarantee": "yes" if certificate.guaranteed else "NO",
@@ -392,11 +387,6 @@ def intake(certificate: Certificate) -> dict[str, int]:
     return found | {f"Rows that know '{name}': its mean is over these": count for name, count in rows.known.items()}
 
 
-def _method_words(name: str) -> str:
-    """How a method goes about it; a method of the user's own may have no words."""
-    return METHODS[name].words if name in METHODS else "A method of your own."
-
-
 def _fallback_test_in_words(certificate: Certificate) -> str:
     """What was done besides the plan."""
     share = certificate.parameters.get("holm_share") or 0
@@ -417,11 +407,8 @@ def unlabelled_words(certificate: Certificate) -> list[str]:
     """Sentences; none where no unlabelled examples were used."""
     if certificate.unlabelled is None:
         return []
-    used = (
-        f"{certificate.unlabelled['used']:,} unlabelled examples"
-        if _has_examples(certificate)
-        else "Unlabelled examples"
-    )
+    known = _has_examples(certificate)
+    used = f"{certificate.unlabelled['used']:,} unlabelled examples" if known else "Unlabelled examples"
     return [
         f"{used} helped to test, each with a proxy instead of a label; what was measured is the mean over labelled examples.",
         *(_worth(certificate, found) for found in certificate.unlabelled["limits"]),

@@ -16,7 +16,6 @@ from rich.table import Table
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._data.table import LossTable
 from riskfront._reporting import sentences
-from riskfront._reporting.sentences import unlabelled_words
 from riskfront._support.values import plain
 
 WIDTH = 80
@@ -106,15 +105,9 @@ def show_certificate(console: Console, certificate: Certificate) -> None:
     """The verdict in words, the setting, the limits, the chosen settings, and how it was made."""
     if not certificate.guaranteed and not certificate.is_used_up:
         console.print(sentences.why_no_guarantee(certificate.method), style="bold red", markup=False)
-    console.print(
-        certificate.verdict(),
-        style="bold green"
-        if certificate and certificate.guaranteed
-        else "bold red"
-        if certificate.is_used_up
-        else "bold",
-        markup=False,
-    )
+    style = "bold red" if certificate.is_used_up else "bold"
+    style = "bold green" if certificate and certificate.guaranteed else style
+    console.print(certificate.verdict(), style=style, markup=False)
     for sentence in sentences.earlier_looks(certificate):
         console.print(f"\n{sentence}", style="bold yellow", markup=False)
     for note in certificate.notes:
@@ -128,7 +121,7 @@ def show_certificate(console: Console, certificate: Certificate) -> None:
         console.print(*sentences.objectives(certificate), markup=False)
         for sentence in sentences.near_misses(certificate):
             console.print(f"\n{sentence}", style="dim", markup=False)
-    if words := unlabelled_words(certificate):
+    if words := sentences.unlabelled_words(certificate):
         console.print("\n" + " ".join(words), markup=False)
     count, tested = int(certificate.path["certified"].sum()), len(certificate.path)
     done = f"tested settings certified by {certificate.method}"

@@ -12,9 +12,8 @@ from riskfront._problems.problem import Problem
 from riskfront._support.arrays import Array, FloatArray
 from riskfront._support.values import known, plain
 from riskfront.errors import InvalidInputError
-from riskfront.statistics._bounds import HELD_OUT_LEVEL, wilson
+from riskfront.statistics._bounds import HELD_OUT_LEVEL, Z_95, wilson
 
-_Z = 1.959963984540054  # two-sided 95 %
 _COUNTED = {
     "violated": "share of trials whose setting breaks a limit",
     "any_violated": "share of trials that certify a setting that breaks a limit",
@@ -124,7 +123,7 @@ def cost_curves_data(results: pd.DataFrame, column: str) -> CostCurves:
             certified[row, at] = len(values) / sizes[name]
             if len(values):
                 mean[row, at] = values.mean()
-                error[row, at] = _Z * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+                error[row, at] = Z_95 * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     return CostCurves(column, methods, tuple(alphas), mean, error, certified)
 
 

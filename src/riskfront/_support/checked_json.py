@@ -57,6 +57,14 @@ def parse_json(text: str | bytes) -> Any:
         raise DamagedError("a number has thousands of digits") from None
 
 
+def check_schema(data: Any, schema: str, version: int, one: str, many: str) -> None:
+    """An error if a file holds something else, or a version that is not read; ``one`` and ``many``: "a monitor", "monitors"."""
+    if not isinstance(data, Mapping) or data.get("schema") != schema:
+        raise InvalidInputError(f"{one} must be a JSON object with schema '{schema}'; this is not one.")
+    if (found := data.get("schema_version")) != version:
+        raise InvalidInputError(f"this version reads {many} of schema version {version}; got {found!r}.")
+
+
 def digest_of(content: Any) -> str:
     """The BLAKE3 digest of JSON values, whatever their layout and the order of their keys."""
     return digest_of_bytes(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())

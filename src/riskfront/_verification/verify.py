@@ -35,7 +35,6 @@ from riskfront._support.array_digest import BLAKE3
 from riskfront._support.progress import ProgressBar
 from riskfront._support.version import __version__
 from riskfront.errors import InvalidInputError, StoreError
-from riskfront.methods._plan import Method
 from riskfront.methods._registry import rebuild_method
 
 #: what a certificate says of itself beyond its data; the verdict follows from the rest, and from earlier uses of the testing
@@ -107,7 +106,9 @@ def _verified(certificate: Certificate, data: Data | tuple[LossTable, LossTable]
             return ["the unlabelled examples differ from those that the certificate was made with"]
         method = rebuild_method(certificate.method, certificate.parameters)
         if certificate.frontier is not None:
-            again = _chosen_again(certificate, table, method, others)
+            grid = ValueGrid.of(certificate.problem, certificate.frontier["values"])
+            made = make_frontier(table, grid, method, certificate.seed, certificate.split_by, others)
+            again = made.choose(certificate.frontier["chosen"])
         else:
             again = split_and_test(table, certificate.problem, method, certificate.seed, certificate.split_by, others)
         # the same data by another kind of digest, perhaps
@@ -124,16 +125,6 @@ def _sequential_run(data: Data | tuple[LossTable, LossTable]) -> Sequential | No
             if SEQUENTIAL_SCHEMA.encode() in file.read(200):
                 return Sequential.load(data)
     return None
-
-
-def _chosen_again(
-    certificate: Certificate, table: LossTable, method: Method, unlabelled: LossTable | None
-) -> Certificate:
-    """Make the frontier again, and choose the same values from it."""
-    claimed = certificate.frontier or {}
-    grid = ValueGrid.of(certificate.problem, claimed["values"])
-    seed = int(certificate.seed or 0)
-    return make_frontier(table, grid, method, seed, certificate.split_by, unlabelled).choose(claimed["chosen"])
 
 
 def differences(again: Certificate, certificate: Certificate) -> list[str]:

@@ -1,6 +1,4 @@
-"""scikit-learn estimators: a fitted model, and settings of its use chosen under limits. ``fit`` calibrates, never
-refits.
-"""
+"""scikit-learn estimators: a fitted model, and settings of its use chosen under limits. ``fit`` calibrates, never refits."""
 
 from riskfront.estimators._classifier import RiskControlledClassifier
 from riskfront.estimators._estimator import RiskControlledEstimator

@@ -58,9 +58,8 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
     - with two classes ``false_positive``, ``false_negative``, ``true_positive``, ``true_negative``, ``predicted_positive``,
       ``predicted_negative`` (answered, each) and ``missed_positive`` (positive, and not answered so);
     - ``accuracy`` (right among the answered), ``coverage`` (answered), ``abstention``;
-    - with two classes ``precision``, ``recall`` (or ``sensitivity``), ``specificity``, ``npv``, ``fpr``, ``fnr`` and
-      ``f1``, such as
-      "precision >= 90 %"; all but the last as objectives, too. As in scikit-learn, recall counts a positive example
+    - with two classes ``precision``, ``recall`` (or ``sensitivity``), ``specificity``, ``npv``, ``fpr``, ``fnr`` and ``f1``,
+      such as "precision >= 90 %"; all but the last as objectives, too. As in scikit-learn, recall counts a positive example
       that gets no answer as missed;
     - ``per label``: in every true class; ``per`` a group that was given to ``fit``: in every such group;
     - with two classes ``given positive`` and ``given negative``: among the examples that truly are.
@@ -83,9 +82,8 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
             ``decision_function`` alone will do, of an outlier detector too (y is then 1 or, for outliers, -1, which
             are positive): thresholds are on 1 / (1 + exp(-score)).
         limits: one or several limits, or texts such as "error <= 0.05".
-        minimize: objectives to make small, the most important first. By default none where ``maximize`` names some.
-            Where neither
-            does: the share without an answer; for limits on one of two classes precision, recall or, where these limits
+        minimize: objectives to make small, the most important first. By default none where ``maximize`` names some. Where
+            neither does: the share without an answer; for limits on one of two classes precision, recall or, where these limits
             disagree on the safest end, the error.
         maximize: objectives to make large.
         delta: the probability with which some limit may be broken.
@@ -155,21 +153,13 @@ class RiskControlledClassifier(ClassifierMixin, CalibratedModel):  # type: ignor
         repeats: Repeats = "refuse",
         random_state: Any = 0,
     ) -> None:
-        self.estimator = estimator
-        self.limits = limits
-        self.minimize = minimize
-        self.maximize = maximize
-        self.delta = delta
-        self.method = method
+        super().__init__(estimator, limits, minimize, maximize, delta, method, train_fraction, repeats, random_state)
         self.thresholds = thresholds
         self.abstain_thresholds = abstain_thresholds
         self.costs = costs
         self.largest_amount = largest_amount
         self.abstain_label = abstain_label
         self.pos_label = pos_label
-        self.train_fraction = train_fraction
-        self.repeats = repeats
-        self.random_state = random_state
 
     def fit(
         self, X: Any, y: Any, groups: Any = None, clusters: Any = None, amounts: Any = None, **metadata: Any

@@ -72,9 +72,8 @@ def classifier_table(
             stacklevel=5,
         )
     priced = [] if prices is None else [*prices.names]
-    conditions = (
-        ["positive", "negative"] if examples.clusters is not None and two else []
-    )  # rows of a day differ in them
+    # rows of a day differ in them
+    conditions = ["positive", "negative"] if examples.clusters is not None and two else []
     names = _named(problem, [*losses, *priced, *conditions], list(groups))
     needed = [name for name in losses if name in names or (prices is not None and name in prices.costs)]
     outcomes = rule.outcomes(probabilities, truth, *offered.grid, positive, needed)

@@ -106,20 +106,12 @@ class RiskControlledEstimator(CalibratedModel):
         repeats: Repeats = "refuse",
         random_state: Any = 0,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, limits, minimize, maximize, delta, method, train_fraction, repeats, random_state)
         self.configs = configs
         self.predict_with = predict_with
         self.losses = losses
-        self.limits = limits
-        self.minimize = minimize
-        self.maximize = maximize
-        self.delta = delta
-        self.method = method
         self.bounds = bounds
         self.grid_points = grid_points
-        self.train_fraction = train_fraction
-        self.repeats = repeats
-        self.random_state = random_state
 
     def fit(
         self, X: Any, y: Any = None, groups: Any = None, clusters: Any = None, **metadata: Any
@@ -173,7 +165,8 @@ class RiskControlledEstimator(CalibratedModel):
                 # each function gets a setting of its own: it may be one that takes it apart
                 found = self.losses(y, self.predict_with(model, dict(setting), X), dict(setting))
             except Exception as error:
-                _add_note(error, f"while predict_with and losses ran for the setting {setting}")
+                if hasattr(error, "add_note"):  # from Python 3.11 on
+                    error.add_note(f"while predict_with and losses ran for the setting {setting}")
                 raise
             rows.append(_checked(found, setting, n, list(rows[0]) if rows else None))
         stacked = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
@@ -213,9 +206,3 @@ def _checked(found: Any, setting: Config, n: int, names: list[str] | None) -> di
                 f"loss '{name}' must have one value for each of {n} examples; got shape {array.shape} for {setting}."
             )
     return arrays
-
-
-def _add_note(error: Exception, note: str) -> None:
-    add = getattr(error, "add_note", None)  # from Python 3.11 on
-    if add is not None:
-        add(note)

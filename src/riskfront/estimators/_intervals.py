@@ -18,6 +18,7 @@ from riskfront._problems.problem import Problem
 from riskfront._support.arrays import FloatArray
 from riskfront.errors import InvalidInputError
 from riskfront.estimators._calibration_examples import Examples
+from riskfront.estimators._known_order import is_on_mean
 from riskfront.estimators._risk_controlled import CalibratedModel, Limits, Objectives
 from riskfront.methods import Method, OrderedKnob, ParetoTesting
 from riskfront.methods._plan import planning_share
@@ -93,16 +94,8 @@ class RiskControlledIntervals(RegressorMixin, CalibratedModel):  # type: ignore[
         repeats: Repeats = "refuse",
         random_state: Any = 0,
     ) -> None:
-        self.estimator = estimator
-        self.limits = limits
-        self.minimize = minimize
-        self.maximize = maximize
-        self.delta = delta
-        self.method = method
+        super().__init__(estimator, limits, minimize, maximize, delta, method, train_fraction, repeats, random_state)
         self.scale = scale
-        self.train_fraction = train_fraction
-        self.repeats = repeats
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, groups: Any = None, clusters: Any = None, **metadata: Any) -> RiskControlledIntervals:
         """Choose the widening on (X, y), examples that the model was not trained on.
@@ -225,9 +218,8 @@ class RiskControlledIntervals(RegressorMixin, CalibratedModel):  # type: ignore[
 def _candidates(needed: FloatArray) -> FloatArray:
     """Widenings at which one more example lies inside, thinned by rank where there are many, a hair wider for rounding.
 
-    Thinning looks at the tested examples, and may: coverage only grows with the widening, example by example, so a
-    test that passes at
-    a widening passes at every wider one. What is certified is a part of what all widenings together would certify.
+    Thinning looks at the tested examples, and may: coverage only grows with the widening, example by example, so a test that
+    passes at a widening passes at every wider one. What is certified is a part of what all widenings together would certify.
     """
     distinct = np.unique(needed[np.isfinite(needed)])
     if not distinct.size:
@@ -257,9 +249,7 @@ def _widest_is_safest(problem: Problem) -> bool:
         and (limit.at_least is not None) == (_COVERED[limit.loss] > 0)
         and limit.given is None
         and limit.p_value in _OF_TOTALS
-        and not any(
-            (limit.over, limit.quantile, limit.worst, limit.weights, limit.gap_per, limit.drop_from, limit.proxy)
-        )
+        and is_on_mean(limit)
         for limit in problem.limits
     )
 

@@ -1,9 +1,8 @@
 """Which end of one threshold is safest, where that is certain before any example is seen.
 
 A decision threshold: as it rises, fewer examples are called positive, so false alarms can only become fewer and misses more. An
-abstention threshold: as it rises, fewer examples are answered, so errors can only become fewer. A limit that rests
-on one of these
-facts alone is tested from its safest end on, on all examples, and nothing has to be learned from some of them first.
+abstention threshold: as it rises, fewer examples are answered, so errors can only become fewer. A limit that rests on one of
+these facts alone is tested from its safest end on, on all examples, and nothing has to be learned from some of them first.
 
 Limits among what is called positive, or among what is answered (precision, error given answered), are safest where few
 examples are selected, and say nothing where none is. They are tested from a threshold on that a count finds;
@@ -12,6 +11,7 @@ examples are selected, and say nothing where none is. They are tested from a thr
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -82,9 +82,14 @@ def known_order(problem: Problem, knob: Knob) -> KnownOrder | None:
     return order
 
 
-def _order(limit: Limit, knob: Knob) -> KnownOrder | None:
+def is_on_mean(limit: Limit) -> bool:
+    """Whether a limit is on the mean of one loss, perhaps in groups or under a condition."""
     other_kinds = (limit.over, limit.quantile, limit.worst, limit.weights, limit.gap_per, limit.drop_from, limit.proxy)
-    if any(other_kinds) or limit.padded:
+    return not any(other_kinds)
+
+
+def _order(limit: Limit, knob: Knob) -> KnownOrder | None:
+    if not is_on_mean(limit) or limit.padded:
         return None
     fewest = _SELECTS_FEWEST[knob].get(limit.given or "")
     if fewest is not None:
@@ -133,10 +138,7 @@ def _fewest(losses: int, alpha: float, delta: float) -> int:
     low, high = losses, max(2 * losses, 1)
     while stats.binom.cdf(losses, high, alpha) > delta:
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if stats.binom.cdf(losses, middle, alpha) > delta else (low, middle)
-    return high
+    return bisect_left(range(high), True, lo=low + 1, key=lambda count: stats.binom.cdf(losses, count, alpha) <= delta)
 
 
 def start_row(counts: Sequence[int] | IntArray, most: int) -> int:
@@ -151,12 +153,11 @@ def start_row(counts: Sequence[int] | IntArray, most: int) -> int:
     1. The start itself, number i, is bad. That it is the start says N_i <= most < N_{i+1}. Given N_i, the losses of the
        selected examples are independent with the risk of number i, and N_{i+1} depends on the other examples alone. So it is
        rejected with probability at most delta.
-    2. The start is good, and number j is the first bad one after it. Let a be the last bad one before the start. That the
-       start lies between them says u = N_{a+1} <= most and N_j > most. Given N_j, number j loses like u draws with
-       the risk of number a+1, which
-       is good, and N_j - u draws with a risk above the limit (number j is bad, so the rest must be). The fewer u,
-       the more is lost: to know
-       that u is small makes a rejection less likely, never more. Without that knowledge it has probability at most delta.
+    2. The start is good, and number j is the first bad one after it. Let a be the last bad one before the start. That the start
+       lies between them says u = N_{a+1} <= most and N_j > most. Given N_j, number j loses like u draws with the risk of number
+       a+1, which is good, and N_j - u draws with a risk above the limit (number j is bad, so the rest must be). The fewer u,
+       the more is lost: to know that u is small makes a rejection less likely, never more. Without that knowledge it has
+       probability at most delta.
 
     Both cases together: the probability of an error is at most delta times the sum of the probabilities of the starts, delta.
     A second sequence from a later start has a share of delta of its own, and the first one ends before it: each errs with

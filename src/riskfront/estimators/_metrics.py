@@ -46,14 +46,10 @@ _WORDS: dict[str, tuple[str, str | None]] = {
 #: outcomes of which an example has at most one; exactly one; and exactly one among the examples of a condition
 _COMPLEMENTS = ({"answered", "abstained"},)
 _EXCLUDE = (
-    *({"error", "correct"}, {"true_negative", "false_positive"}, {"true_positive", "false_positive"}),
-    *(
-        {"true_negative", "false_negative"},
-        {"true_positive", "false_negative"},
-        {"predicted_positive", "predicted_negative"},
-    ),
-    *({"abstained", "error"}, {"abstained", "correct"}),
-    *({"true_positive", "missed_positive"}, *_COMPLEMENTS),
+    *({"error", "correct"}, {"abstained", "error"}, {"abstained", "correct"}, *_COMPLEMENTS),
+    *({"true_negative", "false_positive"}, {"true_positive", "false_positive"}, {"true_negative", "false_negative"}),
+    *({"true_positive", "false_negative"}, {"true_positive", "missed_positive"}),
+    {"predicted_positive", "predicted_negative"},
 )
 _AMONG: dict[str | None, tuple[set[str], ...]] = {
     "answered": ({"error", "correct"},),
@@ -61,11 +57,7 @@ _AMONG: dict[str | None, tuple[set[str], ...]] = {
     "predicted_positive": ({"true_positive", "false_positive"},),
     "predicted_negative": ({"true_negative", "false_negative"},),
 }
-_F1 = {
-    "true_positive": 1.0,
-    "false_positive": 0.5,
-    "missed_positive": 0.5,
-}
+_F1 = {"true_positive": 1.0, "false_positive": 0.5, "missed_positive": 0.5}
 _F1_WORDS = ("f1", "f1_score")
 #: the words that limits may use beside the names of outcomes
 WORDS = (*_WORDS, *_F1_WORDS)

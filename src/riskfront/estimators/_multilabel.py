@@ -22,6 +22,7 @@ from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 from riskfront.estimators import _decision_thresholds as rule
 from riskfront.estimators._calibration_examples import Examples
+from riskfront.estimators._known_order import is_on_mean
 from riskfront.estimators._risk_controlled import CalibratedModel, Limits, Objectives
 from riskfront.methods import Method, OrderedKnob
 
@@ -102,17 +103,9 @@ class RiskControlledMultiLabel(ClassifierMixin, CalibratedModel):  # type: ignor
         repeats: Repeats = "refuse",
         random_state: Any = 0,
     ) -> None:
-        self.estimator = estimator
-        self.limits = limits
-        self.minimize = minimize
-        self.maximize = maximize
-        self.delta = delta
-        self.method = method
+        super().__init__(estimator, limits, minimize, maximize, delta, method, train_fraction, repeats, random_state)
         self.thresholds = thresholds
         self.per_label = per_label
-        self.train_fraction = train_fraction
-        self.repeats = repeats
-        self.random_state = random_state
 
     def fit(
         self, X: Any, y: Any, groups: Any = None, clusters: Any = None, **metadata: Any
@@ -351,10 +344,6 @@ def _lowest_is_safest(problem: Problem) -> bool:
         return _RISE.get(limit.loss, 0) if limit.given is None else 0
 
     return all(
-        rises(limit) != 0
-        and (limit.at_least is None) == (rises(limit) > 0)
-        and not any(
-            (limit.over, limit.quantile, limit.worst, limit.weights, limit.gap_per, limit.drop_from, limit.proxy)
-        )
+        rises(limit) != 0 and (limit.at_least is None) == (rises(limit) > 0) and is_on_mean(limit)
         for limit in problem.limits
     )

@@ -87,9 +87,8 @@ def offered_thresholds(
         return planned
     (knob,) = knobs
     order = known_order(problem, knob)
-    if order is None or (
-        order.condition is not None and planning is None
-    ):  # a start by count is proven for single rows
+    # a start by count is proven for single rows
+    if order is None or (order.condition is not None and planning is None):
         return planned
     if own[knob]:
         values = (given.thresholds or []) if knob == "threshold" else given.abstain
@@ -127,19 +126,18 @@ def _on_quantiles(
     scores = probabilities[planning(method.opt_fraction)]
     found = replace(given, method=method, notes=("Thresholds are quantiles of the scores of the planning examples.",))
     if free[0]:
-        found = replace(found, thresholds=_quantiles(scores[:, positive], len(given.thresholds or ()), 1e-6))
+        found = replace(found, thresholds=_quantiles(scores[:, positive], len(given.thresholds or ())))
     if free[1]:
         threshold = 0.5 if given.thresholds else None
         confidence = rule.answers(scores, threshold, positive).confidence
-        found = replace(found, abstain=[0.0, *_quantiles(confidence, len(given.abstain) - 1, 1e-6)])
+        found = replace(found, abstain=[0.0, *_quantiles(confidence, len(given.abstain) - 1)])
     return found
 
 
-def _quantiles(scores: FloatArray, count: int, least: float) -> list[float]:
-    """So many different quantiles, in (0, 1), rounded to what a user would type; ends are given closer steps."""
-    at = np.unique(np.concatenate([np.linspace(0, 1, count + 2)[1:-1]]))
-    found = np.quantile(scores.astype(np.float64), at)
-    return sorted({float(np.clip(round(value, 6), least, 1 - least)) for value in found})
+def _quantiles(scores: FloatArray, count: int) -> list[float]:
+    """So many quantiles, in (0, 1), rounded to what a user would type; each once."""
+    found = np.quantile(scores.astype(np.float64), np.linspace(0, 1, count + 2)[1:-1])
+    return sorted({float(np.clip(round(value, 6), 1e-6, 1 - 1e-6)) for value in found})
 
 
 def _with_occurring(given: Offered, knob: Knob, probabilities: FloatArray, positive: int) -> tuple[Offered, Ends]:
@@ -196,10 +194,8 @@ def _from_the_start(
         said += (
             f" Testing begins once more where {counts[second]:,} are selected (at most {later:,}), with 2/3 of delta."
         )
-    kept = sorted(tested)
-    if order.knob == "threshold":
-        return replace(given, thresholds=kept, method=method, notes=(said,))
-    return replace(given, abstain=kept, method=method, notes=(said,))
+    knob = "thresholds" if order.knob == "threshold" else "abstain"
+    return replace(given, **{knob: sorted(tested)}, method=method, notes=(said,))
 
 
 def _selected(given: Offered, condition: str, probabilities: FloatArray, positive: int) -> Array:
@@ -217,10 +213,9 @@ def occurring(scores: FloatArray, cut: Callable[[FloatArray], FloatArray]) -> tu
     """Thresholds in (0, 1), ascending: one for each way in which a threshold of the list divides the (n,) scores.
 
     The list holds all numbers with four digits (three from 3,000 examples on, every fifth of these from 10,000 on), counted
-    from the nearer of 0 and 1: .0831, .5, .9987 are some. Thresholds
-    that divide the scores alike have the same losses, so that testing one of them, that in their middle, is testing all: the
-    result is that of a test of the whole list, whichever scores occur. Thresholds above all scores, which select nothing, are
-    left out. Second, the ends of what each stands for.
+    from the nearer of 0 and 1: .0831, .5, .9987 are some. Thresholds that divide the scores alike have the same losses, so that
+    testing one of them, that in their middle, is testing all: the result is that of a test of the whole list, whichever scores
+    occur. Thresholds above all scores, which select nothing, are left out. Second, the ends of what each stands for.
 
     Args:
         cut: the smallest score that each threshold lets pass.

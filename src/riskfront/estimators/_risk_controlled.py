@@ -41,20 +41,26 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
     model on each fold; its own parameters cannot be set from here, because it is not trained again.
     """
 
-    estimator: Any
-    limits: Limits
-    minimize: Objectives | None
-    maximize: Objectives
-    delta: float
-    method: str | Method
-    train_fraction: float | None
-    repeats: Repeats
-    random_state: Any
-
     estimator_: Any
     certificate_: Certificate
     frontier_: Frontier
     config_: dict[str, Any] | None
+
+    def __init__(
+        self,
+        estimator: Any,
+        limits: Limits,
+        minimize: Objectives | None,
+        maximize: Objectives,
+        delta: float,
+        method: str | Method,
+        train_fraction: float | None,
+        repeats: Repeats,
+        random_state: Any,
+    ) -> None:
+        self.estimator, self.limits, self.minimize, self.maximize = estimator, limits, minimize, maximize
+        self.delta, self.method, self.train_fraction = delta, method, train_fraction
+        self.repeats, self.random_state = repeats, random_state
 
     def __sklearn_clone__(self: Self) -> Self:
         without_model = copy.copy(self)
@@ -84,8 +90,7 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
     def feature_names_in_(self) -> Array:
         """Names of the features, where the model knows them."""
         check_is_fitted(self, "certificate_")
-        names: Array = self.estimator_.feature_names_in_
-        return names
+        return self.estimator_.feature_names_in_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -190,11 +195,9 @@ class CalibratedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
             if hasattr(self, earlier):
                 delattr(self, earlier)
 
-    def _certify(
-        self, model: Any, table: LossTable, problem: Problem, seed: int, method: str | Method | None = None
-    ) -> None:
+    def _certify(self, model: Any, table: LossTable, problem: Problem, seed: int, method: str | Method) -> None:
         self.estimator_ = model
-        self._use(calibrate(table, problem, method=self.method if method is None else method, seed=seed))
+        self._use(calibrate(table, problem, method=method, seed=seed))
 
     def _use(self, certificate: Certificate) -> None:
         self.certificate_ = certificate

@@ -30,7 +30,6 @@ from riskfront.errors import InvalidInputError
 from riskfront.methods import Method, make_method
 from riskfront.methods._evidence.limit_tests import Evidence, LimitTest
 from riskfront.methods._evidence.ranges import with_thresholds
-from riskfront.methods._evidence.shared_bets import bet_together
 from riskfront.methods._plan import make_plan, parameters, resolve_defaults
 from riskfront.methods._registry import BY_NAME
 from riskfront.statistics import binomial, hoeffding_bentkus
@@ -38,7 +37,6 @@ from riskfront.statistics._bounds import HELD_OUT_LEVEL, wilson
 
 _STREAM = 0x74726961  # the draws are independent of data that someone simulated with the same seed
 _BATCH = 100  # trials whose sums are computed together
-_AHEAD = 96  # settings at the beginning of a path whose bets are made for all problems together
 
 
 def run(
@@ -167,8 +165,10 @@ class _Trial:
 
     def everything(self, method: Method) -> LossTable:
         """All calibration examples of the trial, for a plan that has a fallback test."""
-        opt, test = self.split(method)
-        return self._whole.setdefault(method.opt_fraction, opt.joined_with(test))
+        if method.opt_fraction not in self._whole:
+            opt, test = self.split(method)
+            self._whole[method.opt_fraction] = opt.joined_with(test)
+        return self._whole[method.opt_fraction]
 
 
 def calibration_examples(
@@ -211,32 +211,18 @@ def _outcomes(
 
 
 def _decisions(parts: _Trial, problems: Sequence[Problem], planner: Method) -> list[Decision]:
-    """What one method certifies under each problem; bets for all of them are made side by side."""
+    """What one method certifies under each problem."""
     opt, test = parts.split(planner)
     plans = []
     for problem in problems:
         plans.append(make_plan(planner, opt, problem))
         for term in problem.terms:  # one read of the planned settings serves every alpha
             LossTable.read_together([test, parts.judge], term, plans[-1].rows)
-    deltas = [problem.delta - plan.holm_share * problem.delta for plan, problem in zip(plans, problems, strict=True)]
-    evidences = [Evidence(with_thresholds(problem, opt), test) for problem in problems]
-    if all(plan.procedure.sequential for plan in plans):
-        evidences = bet_together(evidences, [plan.rows_in(test)[:_AHEAD] for plan in plans], deltas)
-    holm_tests: list[Evidence | None] = [None] * len(problems)
-    if all(plan.holm_share > 0 for plan in plans):
-        whole = parts.everything(planner)
-        every, m = np.arange(whole.n_configs), whole.n_configs
-        levels = [plan.holm_share * problem.delta / m for plan, problem in zip(plans, problems, strict=True)]
-        holm_tests = [
-            *bet_together([Evidence(problem, whole) for problem in problems], [every] * len(problems), levels)
-        ]
-    elif any(plan.holm_share > 0 for plan in plans):
-        whole = parts.everything(planner)
-        holm_tests = [
-            Evidence(problem, whole) if plan.holm_share > 0 else None
-            for plan, problem in zip(plans, problems, strict=True)
-        ]
-    return [decide(*made) for made in zip(plans, evidences, holm_tests, strict=True)]
+    decisions = []
+    for plan, problem in zip(plans, problems, strict=True):
+        on_all = Evidence(problem, parts.everything(planner)) if plan.holm_share > 0 else None
+        decisions.append(decide(plan, Evidence(with_thresholds(problem, opt), test), on_all))
+    return decisions
 
 
 def _judged(decision: Decision, judge: Evidence, held_out: bool) -> dict[str, Any]:

@@ -65,8 +65,7 @@ class PlannedLimit:
             spread = np.minimum((squares + 1 - alpha) / n, alpha * (1 - alpha))  # as the stakes of a bet see it
             score = (alpha - sums.total / n) * np.sqrt(n / np.maximum(spread, 1e-12))
             found = special_functions().ndtr(-score)
-        worst: FloatArray = np.where(sums.n > 0, found, 1.0).max(axis=1)
-        return worst
+        return np.where(sums.n > 0, found, 1.0).max(axis=1)
 
 
 def planned_limits(evidence: Evidence, smooth: bool) -> list[PlannedLimit]:
@@ -93,7 +92,7 @@ def _squares(test: LimitTest, opt: LossTable) -> FloatArray:
         return np.full((opt.n_configs, len(test.groups(opt))), np.inf)
     if test.limit.drop_from is not None:
         sums = test.as_normalised_losses(opt.totals(test.term), opt.n_examples)
-        second = opt.remember(("squared drops", *_what(test)), lambda: _squared_drops(test, opt))
+        second = opt.remember(("squared drops", *sums_rest_on(test)), lambda: _squared_drops(test, opt))
         return np.maximum(second - 2 * test.alpha * sums.total + test.alpha**2 * sums.n, 0.0)
     raw, at = opt.totals(test.term), test.at
     second = opt.totals(replace(test.term, squared=True)).total
@@ -116,10 +115,10 @@ def _smoothed(test: LimitTest, opt: LossTable, like: Similarity | None, scales: 
     sums = test.as_normalised_losses(opt.totals(test.term), opt.n_examples)
     if like is None or not any(scales):
         return sums
-    return opt.remember(("smoothed", *_what(test), scales), lambda: _averaged(sums, like, scales))
+    return opt.remember(("smoothed", *sums_rest_on(test), scales), lambda: _averaged(sums, like, scales))
 
 
-def _what(test: LimitTest) -> tuple[object, ...]:
+def sums_rest_on(test: LimitTest) -> tuple[object, ...]:
     """What sums of normalised loss depend on: not on alpha, unless it is padded with."""
     return test.term, test.upper, test.alpha * test.limit.padded
 
@@ -135,13 +134,14 @@ def _averaged(sums: Totals, like: Similarity | None, scales: Scales) -> Totals:
 def _twice(values: Array, like: Similarity, scales: Scales) -> FloatArray:
     """Twicing: 2 S(x) - S(S(x)), at least a share of S(x)."""
     once = like.smooth(values.astype(np.float64), scales)
-    found: FloatArray = np.maximum(2 * once - like.smooth(once, scales), _LEAST * once)
-    return found
+    return np.maximum(2 * once - like.smooth(once, scales), _LEAST * once)
 
 
 def _chosen_scales(test: LimitTest, opt: LossTable, like: Similarity) -> Scales:
     """How far to average along each axis, by how well one half of the planning examples predicts the other."""
-    tried = opt.remember(("predictions", *_what(test)), lambda: _Predictions.of(test, opt, like))  # serves every alpha
+    tried = opt.remember(
+        ("predictions", *sums_rest_on(test)), lambda: _Predictions.of(test, opt, like)
+    )  # serves every alpha
     return tried.best(_near_the_limit(test, tried.risks))
 
 
@@ -212,5 +212,4 @@ def _near_the_limit(test: LimitTest, risks: FloatArray) -> FloatArray:
     """(settings,) with sum 1: how much each setting counts when smoothing is judged."""
     width = max(_NEAR * abs(test.alpha - np.quantile(risks, 0.01)), 1e-6)
     weights = np.exp(-0.5 * ((risks - test.alpha) / width) ** 2) + 1e-12
-    found: FloatArray = weights / weights.sum()
-    return found
+    return weights / weights.sum()

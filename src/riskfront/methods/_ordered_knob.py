@@ -35,10 +35,9 @@ class OrderedKnob:
             numbers, one setting each. Know it beforehand: an end that was read off the tested examples is no guarantee.
             Settings whose value is the word "none" have no place in the order: the one that a drop is taken from, which loses
             nothing, is tested first, and the others are not tested.
-        start: the value of the knob to begin at; safer ones are skipped. Needed where a limit speaks of few or no
-            examples at the safest
-            end, as precision does where nothing is called positive: a sequence that fails at once certifies nothing. Choose it
-            beforehand, on other examples, or by the scores of examples that are not tested.
+        start: the value of the knob to begin at; safer ones are skipped. Needed where a limit speaks of few or no examples at
+            the safest end, as precision does where nothing is called positive: a sequence that fails at once certifies nothing.
+            Choose it beforehand, on other examples, or by the scores of examples that are not tested.
         second_start: a less safe value of the knob, chosen beforehand too, at which testing begins once more, with two thirds
             of delta, whatever came before; the safer values share the other third. For limits on few examples at the first
             values, which may fail by bad luck.

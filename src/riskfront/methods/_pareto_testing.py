@@ -12,7 +12,7 @@ from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront._support.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.methods._denoising import PlannedLimit, planned_limits
+from riskfront.methods._denoising import PlannedLimit, planned_limits, sums_rest_on
 from riskfront.methods._evidence.limit_tests import Evidence
 from riskfront.methods._evidence.ranges import open_thresholds
 from riskfront.methods._plan import (
@@ -131,18 +131,9 @@ class ParetoTesting:
     def _front_of_risks(self, evidence: Evidence, limits: list[PlannedLimit]) -> IntArray:
         """The paper's front; in one limit with one number of examples it is that of p-values too."""
         # the front does not depend on alpha unless the losses or the smoothing do, so one front serves a list of alphas
-        shape = tuple(
-            (
-                part.scales,
-                part.test.term,
-                part.test.limit.at_least is None,
-                part.test.alpha * part.test.limit.padded,
-            )
-            for part in limits
-        )
+        shape = tuple((part.scales, *sums_rest_on(part.test), part.test.limit.at_least is None) for part in limits)
         key = ("front", shape, evidence.problem.objectives, self.max_settings)
-        found = evidence.table.remember(key, lambda: self._front(evidence, limits))
-        rows, risks, objectives = found.rows, found.risks, found.objectives
+        rows, risks, objectives = evidence.table.remember(key, lambda: self._front(evidence, limits))
         p_opt = self._p_values(evidence, limits, rows)
         # where no setting looks certifiable, all p-values are 1, and pruning would leave what is best without the limits
         if self.prune and len(limits) > 1 and p_opt.min(initial=1.0) < 1:
@@ -157,25 +148,17 @@ class ParetoTesting:
             return evidence.combined(rows)
         return np.stack([limit.p_values(rows) for limit in limits], axis=1).max(axis=1)
 
-    def _front(self, evidence: Evidence, limits: list[PlannedLimit]) -> _Front:
+    def _front(self, evidence: Evidence, limits: list[PlannedLimit]) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Settings on the front with their risks, (settings, limits), and objectives, on planning examples."""
         smoothed = any(any(limit.scales) for limit in limits)
         risks = np.stack([limit.risks() for limit in limits], axis=1) if smoothed else evidence.risks()
         objectives = evidence.objectives()
         values = np.hstack([risks, objectives])
         rows = fronts.front(values, keep_duplicates=False)
         rows = rows[fronts.thin(values[rows], self.max_settings)]
-        return _Front(rows, risks[rows], objectives[rows])
+        return rows, risks[rows], objectives[rows]
 
 
 def _in_order(rows: IntArray, p_opt: FloatArray, margin: FloatArray) -> IntArray:
     """From the lowest p-value to the highest. Very safe settings underflow to ties, which the margin goes on ordering."""
     return rows[np.lexsort((margin, p_opt))]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Front:
-    """Settings on the front with their risks, (settings, limits), and objectives, on planning examples."""
-
-    rows: IntArray
-    risks: FloatArray
-    objectives: FloatArray

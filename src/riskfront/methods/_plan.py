@@ -120,8 +120,7 @@ def resolve_defaults(method: Method, table: LossTable, n_examples: int) -> Metho
     if decide is None:
         return method
     like = table.shared("similarity", lambda: similarity(table.configs))
-    made: Method = decide(n_examples, table.n_configs, 1 if like is None else like.together)
-    return made
+    return decide(n_examples, table.n_configs, 1 if like is None else like.together)
 
 
 def parameters(method: Method) -> dict[str, Any]:

@@ -121,11 +121,9 @@ class NeighbourSimilarity:
     @classmethod
     def of(cls, numbers: Mapping[str, FloatArray], words: pd.DataFrame) -> NeighbourSimilarity | None:
         some = next(iter(numbers.values()))
-        kinds = (
-            words.groupby([*words.columns], dropna=False, sort=False).ngroup().to_numpy()
-            if len(words.columns)
-            else np.zeros(len(some), dtype=np.int64)
-        )
+        kinds = np.zeros(len(some), dtype=np.int64)
+        if len(words.columns):
+            kinds = words.groupby([*words.columns], dropna=False, sort=False).ngroup().to_numpy()
         # a step is the usual distance between settings of one kind, were they spread evenly over their ranks
         side = (len(some) / len(np.unique(kinds))) ** (1 / len(numbers))
         places = [_ranks(np.nan_to_num(values), kinds) * max(side - 1, 1.0) for values in numbers.values()]
@@ -185,8 +183,7 @@ def _step_weights(steps: int, scale: float) -> FloatArray:
 def _gaussian(squared: Array, scale: float) -> FloatArray:
     """Weights from squared distances, each row with sum 1."""
     weights = np.exp(-0.5 * squared / scale**2)
-    found: FloatArray = weights / weights.sum(axis=1, keepdims=True)
-    return found
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def _ranks(values: FloatArray, kinds: IntArray) -> FloatArray:

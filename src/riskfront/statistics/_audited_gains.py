@@ -56,30 +56,29 @@ def audited_gains(
     x = np.where(audited, losses, 0.0) - np.where(audited, alpha, 0.0)
     known = ~np.isnan(proxies)
     f = np.where(known, proxies, 0.0)
-    slope, at_0 = _lines(moments, x, f, audited & known)
+    running = _running(moments, x, f, audited & known)
+    slope, at_0 = _lines(*running)
     end_0, end_1 = at_0, at_0 + slope
     predicted = np.where(known, at_0 + slope * f, 0.0)
     sizes = np.array(SIZES)[:, None]
     h = sizes * predicted
-    highest, lowest = (
-        sizes * np.maximum(np.maximum(end_0, end_1), 0.0),
-        sizes * np.minimum(np.minimum(end_0, end_1), 0.0),
-    )
+    highest = sizes * np.maximum(np.maximum(end_0, end_1), 0.0)
+    lowest = sizes * np.minimum(np.minimum(end_0, end_1), 0.0)
     low = np.maximum(alpha / least + highest * (1 / least - 1), -lowest)
     y = h + np.where(audited, (x - h) / np.where(audited, q, 1.0), 0.0)
-    return _after(moments, x, f, audited & known), np.maximum(y / low, -1.0)
+    return Moments(*(float(sums[-1]) for sums in running)), np.maximum(y / low, -1.0)
 
 
-def _lines(moments: Moments, x: FloatArray, f: FloatArray, used: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """(n,) each: slope and value at f = 0 of the line of x - alpha on f, by the outcomes before each one."""
-    number, loss, proxy, product, square = _running(moments, x, f, used)
+def _lines(
+    number: FloatArray, loss: FloatArray, proxy: FloatArray, product: FloatArray, square: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """(n,) each: slope and value at f = 0 of the line of x - alpha on f, by the moments before each outcome."""
     count = np.maximum(number[:-1], 1.0)
     mean_x, mean_f = loss[:-1] / count, proxy[:-1] / count
     covariance = product[:-1] / count - mean_x * mean_f
     variance = np.maximum(square[:-1] / count - mean_f**2, 0.0)
     shrunk = number[:-1] / (number[:-1] + _PRIOR)
-    slope = shrunk * covariance / (variance + 0.01)
-    slope = np.clip(slope, -1.0, 1.0)
+    slope = np.clip(shrunk * covariance / (variance + 0.01), -1.0, 1.0)
     at_0 = np.clip(shrunk * mean_x - slope * mean_f, -1.0, 1.0)
     return slope, at_0
 
@@ -91,7 +90,3 @@ def _running(moments: Moments, x: FloatArray, f: FloatArray, used: BoolArray) ->
     return [
         np.cumsum(np.concatenate([[past], more.astype(np.float64)])) for past, more in zip(before, added, strict=True)
     ]
-
-
-def _after(moments: Moments, x: FloatArray, f: FloatArray, used: BoolArray) -> Moments:
-    return Moments(*(float(sums[-1]) for sums in _running(moments, x, f, used)))

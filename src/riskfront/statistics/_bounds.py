@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
@@ -65,20 +66,16 @@ def smallest_sample(p_value: Callable[[int], float], level: float, largest: int 
         high *= 2
         if high > largest:
             return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if p_value(middle) <= level else (middle, high)
-    return high
+    return bisect_left(range(high), True, lo=high // 2 + 1, key=lambda n: p_value(n) <= level)
 
 
-_Z = 1.959963984540054  # two-sided 95 %
+Z_95 = 1.959963984540054  # two-sided 95 %
 #: how often held-out examples may "show" that a limit is broken although it holds
 HELD_OUT_LEVEL = 0.05
 
 
 def wilson(share: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The 95 % interval of a share of n trials (Wilson)."""
-    middle = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-    half = _Z / (1 + _Z**2 / n) * np.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
+    middle = (share + Z_95**2 / (2 * n)) / (1 + Z_95**2 / n)
+    half = Z_95 / (1 + Z_95**2 / n) * np.sqrt(share * (1 - share) / n + Z_95**2 / (4 * n**2))
     return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)

@@ -67,7 +67,6 @@ class EProcesses:
 
     Args:
         alpha: (bets,) the limits, in (0, 1).
-        level: the level that stakes are made for.
         horizon: (bets,) n, how many losses may come; more may come all the same.
         expected: from planning examples, say; never from the losses that are bet on.
     """
@@ -148,12 +147,6 @@ class EProcesses:
     def p_values(self) -> FloatArray:
         """(bets,): 1 / max_t W_t, at most 1; a valid p-value at every moment."""
         return np.exp(-self.best)
-
-    @property
-    def means(self) -> FloatArray:
-        """(bets,): the mean of the losses so far, nan before the first."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return self.total / self.seen
 
     def hopeless(self, z: float) -> BoolArray:
         """(bets,): whether what is missing is more than the losses that may still come will bring.

@@ -12,7 +12,6 @@ from riskfront._support.arrays import Array, BoolArray, FloatArray, IntArray
 #: Stakes may reach this share of the stake that a single loss of 1 would turn into bankruptcy.
 BETTING_CAP = 0.75
 
-
 _BLOCK = 1 << 17  # elements of one betting block: its temporaries stay in the processor's cache
 
 
@@ -22,19 +21,12 @@ def betting_fixed(
     level: float | FloatArray,
     selected: BoolArray | None = None,
     of: IntArray | None = None,
-    cap: float = BETTING_CAP,
 ) -> FloatArray:
     """Betting against H on the losses one after the other: min(1, 1 / max_t K_t), valid by Ville's inequality.
 
     K_t = prod_{i <= t} (1 - nu_i (L_i - alpha)), each stake nu_i computed from the losses before i only.
 
-    Args:
-        losses: (rows, n) in [0, 1], one row a setting, in an order fixed beforehand.
-        alpha: the limit, in (0, 1), or one for each bet.
-        level: what the stakes are tuned for, or one for each bet; the p-value is valid at every level.
-        selected: (rows, n) or (1, n); a conditional risk bets on the selected examples only, as if the others were absent.
-        of: (bets,), the row of losses that each bet is on; by default one bet on each row.
-        cap: share of the bankrupting stake 1 / (1 - alpha) that is ever staked; below 1.
+    It takes what ``betting`` takes.
     """
     on, n = np.arange(len(losses)) if of is None else of, losses.shape[1]
     result = np.ones(len(on))
@@ -44,13 +36,11 @@ def betting_fixed(
         block = slice(start, start + step)
         kept = None if selected is None else np.broadcast_to(selected, losses.shape)[on[block]]
         bets = losses[on[block]].astype(np.float64)
-        result[block] = np.exp(-_best_log_wealth(bets, kept, against[block, None], levels[block, None], cap))
+        result[block] = np.exp(-_best_log_wealth(bets, kept, against[block, None], levels[block, None]))
     return result
 
 
-def _best_log_wealth(
-    x: FloatArray, kept: BoolArray | None, alpha: FloatArray, level: FloatArray, cap: float
-) -> FloatArray:
+def _best_log_wealth(x: FloatArray, kept: BoolArray | None, alpha: FloatArray, level: FloatArray) -> FloatArray:
     """max(0, max_t log K_t) for each row of x, (rows, n)."""
     if kept is None:
         seen = np.arange(1.0, x.shape[1] + 1)
@@ -66,7 +56,7 @@ def _best_log_wealth(
     variance = (0.25 + np.cumsum(deviation, axis=1)) / (seen + 1)
     # the stake on loss i may know losses 1..i-1 only: shift by one, prior variance 1/4 first
     past_variance = np.concatenate([np.full((x.shape[0], 1), 0.25), variance[:, :-1]], axis=1)
-    stake = np.minimum(cap / (1 - alpha), np.sqrt(2 * np.log(1 / level) / (n * past_variance)))
+    stake = np.minimum(BETTING_CAP / (1 - alpha), np.sqrt(2 * np.log(1 / level) / (n * past_variance)))
     gain = np.log1p(-stake * (x - alpha))
     if kept is not None:
         gain[~kept] = 0.0

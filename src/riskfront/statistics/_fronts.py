@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -37,7 +35,9 @@ def front(values: npt.ArrayLike, *, keep_duplicates: bool = True) -> IntArray:
     if np.isinf(points).any():
         # dominance only compares, so any strictly increasing map per objective keeps the front; ranks are finite
         points = np.stack([np.unique(column, return_inverse=True)[1] for column in points.T], axis=1).astype(np.float64)
-    return np.flatnonzero(_moocore().is_nondominated(points, keep_weakly=keep_duplicates))
+    import moocore  # with the first front, to keep ``import riskfront`` short
+
+    return np.flatnonzero(moocore.is_nondominated(points, keep_weakly=keep_duplicates))
 
 
 def thin(values: npt.ArrayLike, most: int) -> IntArray:
@@ -65,10 +65,3 @@ def thin(values: npt.ArrayLike, most: int) -> IntArray:
         taken.append(index)
         distance = np.minimum(distance, np.linalg.norm(unit - unit[index], axis=1))
     return np.sort(np.asarray(taken, dtype=np.int64))
-
-
-def _moocore() -> Any:
-    """moocore, loaded with the first front, to keep ``import riskfront`` short."""
-    import moocore
-
-    return moocore

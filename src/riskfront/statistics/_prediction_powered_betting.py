@@ -40,12 +40,9 @@ def powered_betting(
         stake_{t+1}: as in ``betting``, with the squares of x_i - rho_{t+1} d_i, and small enough never to lose all
 
     Args:
-        losses: (rows, n) in [0, 1], one row a setting, in an order fixed beforehand.
+        losses, alpha, level, selected: as for ``betting``, with one bet on each row.
         differences: (rows, n), proxy minus the mean proxy of the example's own batch; mean 0, within ``reach``.
-        alpha: the limit, in (0, 1).
-        level: the level that stakes are made for, or one for each row, (rows,).
         reach: what a difference can be at least and at most; at least one end is -1 or 1.
-        selected: (rows, n) or (1, n); a conditional risk bets on the selected examples only.
     """
     rows, n = losses.shape
     result, target_levels = np.ones(rows), np.broadcast_to(np.asarray(level, dtype=np.float64), (rows,))

@@ -23,25 +23,23 @@ class Procedure(Protocol):
 
     def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
         """Which hypotheses are rejected."""
+        return p_values <= self.levels(p_values, delta)
 
 
 @dataclass(frozen=True, slots=True)
-class FixedSequence:
+class FixedSequence(Procedure):
     """Test in the given order at the full level and stop at the first failure."""
 
     sequential: ClassVar[bool] = True
 
     def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
         levels = np.full(p_values.shape, np.nan)
-        levels[: int(self.reject(p_values, delta).sum()) + 1] = delta
+        levels[: int(np.logical_and.accumulate(p_values <= delta).sum()) + 1] = delta
         return levels
-
-    def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
-        return np.logical_and.accumulate(p_values <= delta)
 
 
 @dataclass(frozen=True, slots=True)
-class TwoSequences:
+class TwoSequences(Procedure):
     """A fixed sequence up to the hypothesis ``second``, and one from there on, which has ``share`` of delta."""
 
     second: int
@@ -53,12 +51,9 @@ class TwoSequences:
         parts = (p_values[: self.second], delta - self.share * delta), (p_values[self.second :], self.share * delta)
         return np.concatenate([FixedSequence().levels(part, level) for part, level in parts])
 
-    def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
-        return p_values <= self.levels(p_values, delta)
-
 
 @dataclass(frozen=True, slots=True)
-class Bonferroni:
+class Bonferroni(Procedure):
     """Test each of m hypotheses at delta / m."""
 
     sequential: ClassVar[bool] = False
@@ -66,12 +61,9 @@ class Bonferroni:
     def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
         return np.full(p_values.shape, delta / max(p_values.size, 1))
 
-    def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
-        return p_values <= self.levels(p_values, delta)
-
 
 @dataclass(frozen=True, slots=True)
-class Holm:
+class Holm(Procedure):
     """From the smallest p-value on, test at delta / (hypotheses left) and stop at the first failure."""
 
     sequential: ClassVar[bool] = False
@@ -86,12 +78,9 @@ class Holm:
         levels[order] = steps[np.minimum(np.arange(m), passed)] if m else steps
         return levels
 
-    def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
-        return p_values <= self.levels(p_values, delta)
-
 
 @dataclass(frozen=True, slots=True)
-class Graphical:
+class Graphical(Procedure):
     """Bretz et al. (2009): hypotheses hold shares of delta and pass them on along a graph when they are rejected."""
 
     graph: Graph
@@ -101,21 +90,15 @@ class Graphical:
     def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
         return delta * self.graph.final_weights(p_values, delta)
 
-    def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
-        return p_values <= self.levels(p_values, delta)
-
 
 @dataclass(frozen=True, slots=True)
-class Uncorrected:
+class Uncorrected(Procedure):
     """Accept every p-value at most delta. No control of the family-wise error: only for baselines without a guarantee."""
 
     sequential: ClassVar[bool] = False
 
     def levels(self, p_values: FloatArray, delta: float) -> FloatArray:
         return np.full(p_values.shape, delta)
-
-    def reject(self, p_values: FloatArray, delta: float) -> BoolArray:
-        return p_values <= delta
 
 
 def target_levels(procedure: Procedure, count: int, delta: float) -> FloatArray:

@@ -10,6 +10,7 @@ of examples (``tests/statistics/test_sample_size.py``).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
@@ -32,9 +33,7 @@ def power(n: int, risk: float, alpha: float, level: float, spread: float | None 
     Args:
         spread: the standard deviation of the losses; None for 0/1 losses, which have their own and are tested exactly.
     """
-    if n < 1 or not 0 <= risk <= 1:
-        return 0.0
-    if n < fewest(alpha, level):
+    if n < 1 or not 0 <= risk <= 1 or n < fewest(alpha, level):
         return 0.0
     special = special_functions()
     if spread is None:
@@ -120,11 +119,7 @@ def fewest(alpha: float, level: float) -> int:
 def _largest_count(n: int, alpha: float, level: float) -> int:
     """The largest number of losses that still passes, -1 if none does."""
     special = special_functions()
-    low, high = -1, n
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if float(special.bdtr(middle, n, alpha)) <= level else (low, middle)
-    return low
+    return bisect_left(range(n), True, key=lambda count: special.bdtr(count, n, alpha) > level) - 1
 
 
 _EXACT = 200  # below this the smallest number itself, above it a multiple of about a hundredth
@@ -133,11 +128,7 @@ _EXACT = 200  # below this the smallest number itself, above it a multiple of ab
 def examples_to_win(sequence: FloatArray, alpha: float, level: float, most: int = 1_000_000) -> int | None:
     """The number of examples like these at which a bet aimed at ``level`` is won; None beyond ``most``, or if never.
 
-    Args:
-        sequence: losses in [0, 1] in the order of the bets, (n,), repeated as often as needed.
-        alpha: the limit, in (0, 1).
-        level: the level that stakes are made for.
-        most: where to give up.
+    ``sequence``: losses in [0, 1] in the order of the bets, (n,), repeated as often as needed.
     """
     gains = alpha - np.asarray(sequence, dtype=np.float64)
     gain, square = float(gains.mean()), float((gains * gains).mean())

@@ -27,10 +27,15 @@ NEVER_GUARANTEED = ("alpha-constrained", "alpha-delta-constrained")
 _FLAGS = ["certified", "chosen"]
 
 
+def configs_in(frame: pd.DataFrame, setting_columns: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The settings in the rows of a frame, as plain values."""
+    rows = frame[list(setting_columns.values())].itertuples(index=False, name=None)
+    return [dict(zip(setting_columns, map(plain, row), strict=True)) for row in rows]
+
+
 def chosen_configs(path: pd.DataFrame, setting_columns: Mapping[str, str]) -> list[dict[str, Any]]:
     """The chosen settings of a testing path, best first."""
-    ranked = path[path["chosen"] > 0].sort_values("chosen")[list(setting_columns.values())]
-    return [dict(zip(setting_columns, map(plain, row.values()), strict=True)) for row in ranked.to_dict("records")]
+    return configs_in(path[path["chosen"] > 0].sort_values("chosen"), setting_columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,12 +163,7 @@ class Certificate:
     @property
     def searched(self) -> list[dict[str, Any]] | None:
         """The settings that were planned over, in their order, which breaks ties; None without planning examples."""
-        if self.explored is None:
-            return None
-        columns = [self.explored[column] for column in self.setting_columns.values()]
-        return [
-            dict(zip(self.setting_columns, map(plain, values), strict=True)) for values in zip(*columns, strict=True)
-        ]
+        return None if self.explored is None else configs_in(self.explored, self.setting_columns)
 
     def mixture(self, targets: Mapping[str, float]) -> pd.DataFrame:
         """The chosen settings with time-sharing weights that meet targets on free objectives, such as {"cost": 0.3}.
@@ -242,7 +242,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "schema": "riskfront.certificate",
+            "schema": SCHEMA,
             "schema_version": SCHEMA_VERSION,
             "verdict": self.verdict(),
             "config": self._best(),
@@ -303,18 +303,9 @@ class Certificate:
             path=path.astype({"certified": bool, "chosen": "int64"}),
             measured=from_columns(data["measured"]),
             explored=None if data["explored"] is None else from_columns(data["explored"]),
-            **{
-                name: data[name]
-                for name in ("method", "parameters", "guaranteed", "n_opt", "n_test", "seed", "data_sha256", "version")
-            },
-            **{name: data[name] for name in ("setting_columns", "groups", "diagnosis", "loss_bounds", "source")},
-            **{
-                name: data[name]
-                for name in ("choice", "split_by", "near_misses", "thresholds", "clusters", "example_fingerprints")
-            },
+            **{name: data[name] for name in _AS_WRITTEN},
             earlier_looks=tuple(UseOfTestSet(**use) for use in data["earlier_looks"]),
             notes=tuple(data["notes"]),
-            unlabelled=data["unlabelled"],
             intake=Intake(**data["intake"]),
             evaluations=data.get("evaluations"),
             frontier=data.get("frontier"),
@@ -347,6 +338,12 @@ class Certificate:
 
 
 SCHEMA, SCHEMA_VERSION = "riskfront.certificate", 3
+#: fields that stand in a file as they are
+_AS_WRITTEN = (
+    *("method", "parameters", "guaranteed", "n_opt", "n_test", "seed", "data_sha256", "version", "setting_columns"),
+    *("groups", "diagnosis", "loss_bounds", "source", "choice", "split_by", "near_misses", "thresholds", "clusters"),
+    *("example_fingerprints", "unlabelled"),
+)
 _OBJECTS = ("diagnosis", "source", "unlabelled", "frontier", "evaluations")  # or null
 
 

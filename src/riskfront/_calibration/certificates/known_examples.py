@@ -47,14 +47,16 @@ def fingerprints_of(
 ) -> dict[str, Any]:
     """The same for settings, ``configs``, that are the rows ``rows`` of a table."""
     losses = sorted(set(problem.losses) & set(table.loss_names))
-    found = {_key(config): _samples(table, row, losses) for config, row in zip(configs, rows, strict=False)}
+    known_by = [json.dumps(config, sort_keys=True) for config in configs]
+    found = {key: _samples(table, row, losses) for key, row in zip(known_by, rows, strict=False)}
     return {"losses": losses, "settings": {key: one for key, one in found.items() if one is not None}}
 
 
 def known_examples(certificate: Certificate, table: LossTable, row: int) -> int:
     """About how many examples of a table are those the certificate was made of; 0 where chance could explain it."""
     losses = certificate.example_fingerprints.get("losses", [])
-    one: Mapping[str, Any] | None = certificate.example_fingerprints.get("settings", {}).get(_key(certificate.config))
+    key = json.dumps(certificate.config, sort_keys=True)
+    one: Mapping[str, Any] | None = certificate.example_fingerprints.get("settings", {}).get(key)
     if one is None or not set(losses) <= set(table.loss_names):
         return 0
     at = np.array([row])
@@ -78,7 +80,3 @@ def _samples(table: LossTable, row: int, losses: Sequence[str]) -> dict[str, Any
         rounding = dict.fromkeys(losses, partial(significant_digits, digits=digits))
         by_digits[str(digits)] = sample_with_counts(loss_fingerprints(table, at, losses, rounding=rounding))
     return {**exact, "digits": by_digits}
-
-
-def _key(config: Mapping[str, Any]) -> str:
-    return json.dumps(config, sort_keys=True)

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from threading import Lock
 from typing import Any
 
@@ -58,16 +58,12 @@ class UseOfTestSet:
     @classmethod
     def of_frontier(cls, problem: Problem, made: Any, values: Mapping[str, Sequence[float]]) -> UseOfTestSet:
         """The question of a frontier: all values of its limits at once. ``made`` is the frontier or what was chosen from it."""
-        limits = [
-            replace(limit, at_most=values.get(name, [limit.value])[0])
-            if limit.at_least is None
-            else replace(limit, at_least=values.get(name, [limit.value])[0])
-            for name, limit in zip(problem.limit_names, problem.limits, strict=True)
-        ]
+        named = zip(problem.limit_names, problem.limits, strict=True)
+        loosest = problem.at([values.get(name, [limit.value])[0] for name, limit in named])
         count = math.prod(len(listed) for listed in values.values())
         said = f"seed {made.seed}, {count:,} combinations of limits that hold together"
         by = [made.seed, made.split_by, {name: list(listed) for name, listed in values.items()}, *_unlabelled(made)]
-        return cls.of(problem.with_limits(limits), made.method, made.parameters, by, said)
+        return cls.of(loosest, made.method, made.parameters, by, said)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -85,9 +85,8 @@ class Detector:
         path = np.empty(len(rows))
         start = 0
         for end in detection.block_ends(gains, float(self._shares.max())):
-            path[start:end] = self._bet(
-                gains[:, start:end], counted.measured[:, start:end], rows[start:end], times, start
-            )
+            part = slice(start, end)
+            path[part] = self._bet(gains[:, part], counted.measured[:, part], rows[part], times, start)
             start = end
         self.outcomes += int(counted.audited.sum())
         self.missing += int(counted.missing.sum())
@@ -98,17 +97,15 @@ class Detector:
         self, gains: FloatArray, measured: FloatArray, rows: IntArray, times: list[str] | None, first: int
     ) -> FloatArray:
         """The evidence after each outcome of a block, (n,); where it reaches the threshold, the alarm is taken down."""
-        after, evidence, products = self._advance(gains)
+        after, evidence, products = detection.advance(
+            self._sums, gains, self._shares, self._weights, self._recent, weighted=self.weighted
+        )
         hit = np.flatnonzero(evidence >= self.threshold) if self.alarm is None else np.zeros(0, dtype=np.int64)
         if hit.size and hit[0] + 1 < len(rows):
             cut = int(hit[0]) + 1
-            parts = (slice(None, cut), slice(cut, None))
-            return np.concatenate(
-                [
-                    self._bet(gains[:, part], measured[:, part], rows[part], times, first + (part.start or 0))
-                    for part in parts
-                ]
-            )
+            to_alarm = self._bet(gains[:, :cut], measured[:, :cut], rows[:cut], times, first)
+            after_it = self._bet(gains[:, cut:], measured[:, cut:], rows[cut:], times, first + cut)
+            return np.concatenate([to_alarm, after_it])
         self._sums = after
         here = None if times is None else times[first : first + len(rows)]
         self._restart(products, measured, rows, here)
@@ -127,16 +124,12 @@ class Detector:
         )
         return gains
 
-    def _advance(self, gains: FloatArray) -> tuple[detection.Sums, FloatArray, FloatArray]:
-        return detection.advance(self._sums, gains, self._shares, self._weights, self._recent, weighted=self.weighted)
-
     def _restart(self, products: FloatArray, measured: FloatArray, rows: IntArray, times: list[str] | None) -> None:
         n = len(rows)
         self._restarts = detection.restarts(self._restarts, products, measured)
         since = self._restarts.since
-        begun = (
-            since <= n
-        )  # those that began in this block, or after it: at since = 0 the next outcome would be the first
+        # those that began in this block, or after it: at since = 0 the next outcome would be the first
+        begun = since <= n
         place = np.minimum(n - np.minimum(since, n), n - 1)
         self._rows = np.where(begun, rows[place] + (since == 0), self._rows)
         if times is not None:
@@ -160,11 +153,7 @@ class Detector:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "alpha": self.alpha,
-            "threshold": self.threshold,
-            "weighted": self.weighted,
-            "rate": self.rate,
-            "by_proxy": self.by_proxy,
+            **{name: getattr(self, name) for name in ("alpha", "threshold", "weighted", "rate", "by_proxy")},
             "outcomes": self.outcomes,
             "missing": self.missing,
             "totals": self.totals.tolist(),
@@ -265,7 +254,9 @@ class History:
         self.points = [joined(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"most": self.most, "step": self.step, "points": [_short(point) for point in self.points]}
+        # six decimals: a picture needs no more, and the state stays small
+        points = [[*point[:3], *(round(value, 6) for value in point[3:])] for point in self.points]
+        return {"most": self.most, "step": self.step, "points": points}
 
     def sums(self) -> FloatArray:
         """(2,): numerators and denominators of all outcomes."""
@@ -274,8 +265,3 @@ class History:
 
 def joined(one: list[Any], other: list[Any]) -> list[Any]:
     return [other[0], other[1], one[2] + other[2], one[3] + other[3], one[4] + other[4], max(one[5], other[5])]
-
-
-def _short(point: list[Any]) -> list[Any]:
-    """With six decimals: a picture needs no more, and the state stays small."""
-    return [*point[:3], *(round(value, 6) for value in point[3:])]

@@ -20,10 +20,10 @@ from riskfront._calibration.monitoring.outcome_files import write_durably
 from riskfront._calibration.monitoring.promise import Promise, Rules, check_delta, chosen_limits, notes_on
 from riskfront._calibration.monitoring.watched_limit import Columns, WatchedLimit, by_group, label
 from riskfront._problems.problem import Problem
-from riskfront._support.checked_json import from_bytes, reading, to_bytes
+from riskfront._support.checked_json import check_schema, from_bytes, reading, to_bytes
 from riskfront.errors import InvalidInputError, NotCertifiedError
 
-SCHEMA_VERSION = 1
+SCHEMA, SCHEMA_VERSION = "riskfront.monitor", 1
 _POINTS, _FEWEST = 1024, 16  # stretches of the record of the evidence, shared by all that is watched
 
 
@@ -232,7 +232,7 @@ class Monitor:
 
     def sentences(self) -> list[str]:
         """The verdict, one sentence a time."""
-        return words.sentences(self)
+        return [*words.verdict(self), *words.cautions(self)]
 
     def doubtful_audits(self) -> dict[str, tuple[int, int, float]]:
         """Limit -> outcomes with a label, all outcomes, the declared share, where the two disagree beyond chance."""
@@ -260,7 +260,7 @@ class Monitor:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "schema": "riskfront.monitor",
+            "schema": SCHEMA,
             "schema_version": SCHEMA_VERSION,
             "verdict": self.verdict(),
             "outcomes": self.outcomes,
@@ -280,12 +280,7 @@ class Monitor:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Monitor:
-        if not isinstance(data, Mapping) or data.get("schema") != "riskfront.monitor":
-            raise InvalidInputError("a monitor must be a JSON object with schema 'riskfront.monitor'; this is not one.")
-        if data.get("schema_version") != SCHEMA_VERSION:
-            raise InvalidInputError(
-                f"this version reads monitors of schema version {SCHEMA_VERSION}; got {data.get('schema_version')!r}."
-            )
+        check_schema(data, SCHEMA, SCHEMA_VERSION, "a monitor", "monitors")
         made = cls.__new__(cls)
         rules, promise = Rules(**data["rules"]), Promise(**data["promise"])
         made._set(Problem.from_dict(data["problem"]), data["bounds"], data["groups"], rules, promise)

@@ -218,9 +218,8 @@ def _from_csv(
         return {name: np.zeros(0) for name in header}, header, 0
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "error", pd.errors.ParserWarning
-            )  # a row with more cells than the header would lose some
+            # a row with more cells than the header would lose some
+            warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
                 io.StringIO(text, newline=""),
                 sep=separator,

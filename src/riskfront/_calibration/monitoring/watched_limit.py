@@ -91,12 +91,8 @@ class WatchedLimit:
     @property
     def losses(self) -> list[str]:
         """The columns that make the loss."""
-        names = [
-            self.limit.loss,
-            *(name for name, _ in self.limit.term.over),
-            *([self.reference] if self.reference else []),
-        ]
-        return list(dict.fromkeys(names))
+        names = [self.limit.loss, *(name for name, _ in self.limit.term.over), self.reference]
+        return list(dict.fromkeys(name for name in names if name is not None))
 
     @property
     def columns(self) -> list[str]:
@@ -172,12 +168,9 @@ class WatchedLimit:
         if not self.limit.over:
             return np.array([self.high if self._upper else self.low, 1.0])
         ends = self._bounds.get(self.limit.loss, (0.0, 1.0))
-        below = [
-            (f * self._bounds.get(n, (0.0, 1.0))[0], f * self._bounds.get(n, (0.0, 1.0))[1])
-            for n, f in self.limit.term.over
-        ]
         worst = 0 if self._upper else 1
-        return np.array([ends[1 - worst], sum(pair[worst] for pair in below)])
+        below = [factor * self._bounds.get(name, (0.0, 1.0))[worst] for name, factor in self.limit.term.over]
+        return np.array([ends[1 - worst], sum(below)])
 
     def _audited(self, columns: Columns) -> BoolArray:
         """Outcomes that should have a label: all of them, or those that a random audit chose."""
@@ -186,9 +179,8 @@ class WatchedLimit:
             chosen = columns.numbers(self._rules.audit_column) > 0  # nan is not
         for name in self.losses:
             if self._rate(name) is not None and self._rules.audit_column is None:
-                chosen &= columns.given(
-                    name
-                )  # a label that is no number, such as "timeout", was audited and is missing
+                # a label that is no number, such as "timeout", was audited and is missing
+                chosen &= columns.given(name)
         return chosen
 
     def _probabilities(self, columns: Columns) -> FloatArray | None:
@@ -252,18 +244,10 @@ class WatchedLimit:
 
 def part_of(counted: Counted, places: IntArray) -> Counted:
     """Some of the outcomes, as those of one group."""
-    return replace(
-        counted,
-        rows=counted.rows[places],
-        losses=counted.losses[places],
-        measured=counted.measured[:, places],
-        audited=counted.audited[places],
-        q=counted.q[places],
-        missing=counted.missing[places],
-        everywhere=counted.everywhere[places],
-        proxies=None if counted.proxies is None else counted.proxies[places],
-        groups=None,
-    )
+    by_outcome = ("rows", "losses", "audited", "q", "missing", "everywhere")
+    part = {name: getattr(counted, name)[places] for name in by_outcome}
+    proxies = None if counted.proxies is None else counted.proxies[places]
+    return replace(counted, **part, measured=counted.measured[:, places], proxies=proxies, groups=None)
 
 
 def by_group(counted: Counted, certified: Collection[str] = ()) -> dict[str | None, Counted]:

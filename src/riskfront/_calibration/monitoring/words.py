@@ -38,11 +38,6 @@ def promise(monitor: Monitor) -> str:
     )
 
 
-def sentences(monitor: Monitor) -> list[str]:
-    """The verdict first, then whatever a reader must know to believe it."""
-    return [*verdict(monitor), *cautions(monitor)]
-
-
 def verdict(monitor: Monitor) -> list[str]:
     alarms = [sentence for watch in monitor.watches for sentence in alarm_words(watch)]
     if alarms:
@@ -72,6 +67,7 @@ def at(row: int, time: str | None) -> str:
 
 
 def cautions(monitor: Monitor) -> list[str]:
+    """Whatever a reader must know to believe the verdict."""
     found = []
     for watch in monitor.watches:
         missing = watch.detector.missing
@@ -99,20 +95,17 @@ def cautions(monitor: Monitor) -> list[str]:
                 f"{total:,} outcomes belong to groups of '{name}' that were not there at calibration: {named}. No limit was "
                 "certified for them and none is watched."
             )
-    found += [rate_words(name, *seen) for name, seen in monitor.doubtful_audits().items()]
+    for limit, (labelled, due, rate) in monitor.doubtful_audits().items():
+        found.append(
+            f"Labels came for {100 * labelled / due:.3g} % of outcomes of '{limit}', but {100 * rate:.3g} % was declared: "
+            "the audit is not the random one that the promise rests on."
+        )
     if monitor.input_change is not None and monitor.input_change.row is not None:
         found.append(
             f"Warning, not a broken limit: the scores '{monitor.input_change.column}' changed, seen at outcome "
             f"{monitor.input_change.row + 1:,} (delta = {number(monitor.input_change.delta)} of its own)."
         )
     return [*found, *monitor.notes]
-
-
-def rate_words(limit: str, labelled: int, due: int, rate: float) -> str:
-    return (
-        f"Labels came for {100 * labelled / due:.3g} % of outcomes of '{limit}', but {100 * rate:.3g} % was declared: "
-        "the audit is not the random one that the promise rests on."
-    )
 
 
 def row(watch: Watch) -> dict[str, Any]:
@@ -138,12 +131,7 @@ _OF_WATCH: list[tuple[str, str, str, Callable[[Watch], float | None]]] = [
     ("alarm", "gauge", "1 once a limit was found to be broken", lambda w: float(w.detector.alarm is not None)),
     ("limit", "gauge", "The number that the risk must keep", lambda w: w.limit.limit.compared_with),
     ("risk", "gauge", "Risk over all outcomes", lambda w: w.detector.risk),
-    (
-        "risk_since_change",
-        "gauge",
-        "Risk since the estimated change",
-        lambda w: None if w.detector.change is None else w.detector.change.risk,
-    ),
+    ("risk_since_change", "gauge", "Risk since the estimated change", lambda w: row(w)["risk_since"]),
     ("evidence", "gauge", "Evidence that the limit is broken", lambda w: w.detector.evidence),
     ("threshold", "gauge", "Evidence at which the alarm is raised", lambda w: w.detector.threshold),
     ("counted_total", "counter", "Outcomes with a label that counted", lambda w: float(w.detector.outcomes)),

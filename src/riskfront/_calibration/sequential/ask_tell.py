@@ -376,8 +376,7 @@ class Sequential:
 
     @property
     def _all(self) -> int:
-        n = max(self._n, self._told.known.shape[1])
-        return len(self.configs) * n
+        return len(self.configs) * max(self._n, self._told.known.shape[1])
 
     def _not_yet(self, evaluations: Mapping[str, Any]) -> Certificate:
         """Nothing is certified while planning examples are still needed."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from riskfront._calibration.calibrate import path_frame, setting_columns
+from riskfront._calibration.calibrate import add_estimates, path_frame, setting_columns
 from riskfront._calibration.certificates.certificate import Certificate, chosen_configs
 from riskfront._calibration.certificates.known_examples import CHOSEN_KNOWN, example_fingerprints
 from riskfront._calibration.decision import Decision
@@ -49,12 +49,12 @@ def sequential_certificate(
 
     Args:
         levels: setting -> how many chunks of planning examples it was tried on, for every setting that was searched.
-        needed: rows that a table needs beside a setting.
+        needed: rows that a table needs beside a setting, such as the reference of a drop.
         evaluations: what was evaluated, and what a full table would have been.
     """
     problem, tests = testing.problem, [one for one in testing.path.tests if one.chunks > one.start]
     columns = setting_columns(testing.opt, problem, also=(EXAMPLES,))
-    seen = [_Seen.of(one, testing.resolve_defaults, test, needed) for one in tests]
+    seen = [_Seen(one, testing.resolve_defaults, test, needed) for one in tests]
     chosen = _chosen(seen)
     frames, measured = [], []
     for place, one in enumerate(seen):
@@ -62,14 +62,14 @@ def sequential_certificate(
         frames.append(one.path_row(columns, rank))
         if rank:
             measured.append(one.measured(rank))
-    path = pd.concat(frames, ignore_index=True) if frames else _no_path(testing, columns)
+    empty = Evidence(testing.resolve_defaults, testing.opt)
+    path = pd.concat(frames, ignore_index=True) if frames else _no_path(empty, columns)
     tried = {
         level: sorted(row for row, reached in levels.items() if reached == level) for level in set(levels.values())
     }
     planned = [opt.table(rows, slice(0, level)) for level, rows in sorted(tried.items())]
     digests = {"opt": [table.sha256 for table in planned], "test": [one.table.sha256 for one in seen]}
     configs = chosen_configs(path, columns)
-    empty = _empty_evidence(testing)
     return Certificate(
         problem=problem,
         method=method.name,
@@ -124,14 +124,10 @@ def _fingerprints(
 class _Seen:
     """A tested setting with the outcomes that it was tested on."""
 
-    def __init__(self, test: SettingTest, table: LossTable, problem: Problem) -> None:
-        self.test, self.table = test, table
-        self.evidence = Evidence(problem, table)
-
-    @classmethod
-    def of(cls, test: SettingTest, problem: Problem, outcomes: Outcomes, needed: Sequence[int]) -> _Seen:
+    def __init__(self, test: SettingTest, problem: Problem, outcomes: Outcomes, needed: Sequence[int]) -> None:
         rows = list(dict.fromkeys([test.row, *needed]))
-        return cls(test, outcomes.table(rows, slice(test.start, test.chunks)), problem)
+        self.test, self.table = test, outcomes.table(rows, slice(test.start, test.chunks))
+        self.evidence = Evidence(problem, self.table)
 
     def objectives(self) -> FloatArray:
         """(objectives,): to be minimised."""
@@ -205,11 +201,7 @@ def _explored(
         together = list(dict.fromkeys([*rows, *needed]))
         table = opt.table(together, slice(0, level))
         frame = table.configs.rename(columns=columns)
-        evidence = Evidence(with_thresholds(problem, table), table)
-        for name, test in zip(problem.limit_names, evidence.tests, strict=True):
-            frame[name] = test.worst_measured(table, None)
-        for objective, values in zip(problem.objectives, evidence.objectives().T, strict=True):
-            frame[objective.name] = np.where(np.isinf(values), np.nan, -values if objective.maximize else values)
+        add_estimates(frame, Evidence(with_thresholds(problem, table), table), None)
         frame["planned"] = [row in planned for row in together]
         frame[EXAMPLES] = table.n_examples
         frames.append(frame.iloc[: len(rows)])
@@ -219,17 +211,12 @@ def _explored(
     return found.iloc[[places[row] for row in levels]].reset_index(drop=True)
 
 
-def _empty_evidence(testing: Testing) -> Evidence:
-    return Evidence(testing.resolve_defaults, testing.opt)
-
-
 def _nothing(limits: int) -> Decision:
     none = np.array([], dtype=np.int64)
     return Decision(none, np.empty((0, limits)), np.array([]), np.array([], dtype=bool), none)
 
 
-def _no_path(testing: Testing, columns: dict[str, str]) -> pd.DataFrame:
-    evidence = _empty_evidence(testing)
+def _no_path(evidence: Evidence, columns: dict[str, str]) -> pd.DataFrame:
     frame = path_frame(evidence, _nothing(len(evidence.tests)), columns)
     frame.insert(list(frame.columns).index("p_value"), EXAMPLES, np.array([], dtype=np.int64))
     return frame

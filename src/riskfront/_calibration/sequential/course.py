@@ -52,12 +52,7 @@ def references(configs: Sequence[Mapping[str, Any]], problem: Problem) -> list[i
 
 
 class Testing:
-    """A path that was planned on planning examples, and its test.
-
-    Args:
-        finalists: the settings that raced all the way.
-        prices: (settings,) what an evaluation of each setting costs.
-    """
+    """A path that was planned on planning examples, by the settings that raced all the way, and its test."""
 
     def __init__(
         self,

@@ -121,14 +121,12 @@ class InspectStopping:
             raise InvalidInputError(f"name the scorer that counts, as scorer='...'; this task has {sorted(scores)}.")
         found = scores[self._scorer or next(iter(scores))]
         score = getattr(found, "score", found)
-        value = 1 - _as_number(score.value) if self._loss is None else float(self._loss(score))
+        if self._loss is None:
+            from inspect_ai.scorer import value_to_float  # as Inspect counts a score: C is 1, I is 0, P is a half
+
+            value = 1 - float(value_to_float()(score.value))
+        else:
+            value = float(self._loss(score))
         if not 0 <= value <= 1:
             raise InvalidInputError(f"a loss must lie in [0, 1]; got {value:g}.")
         return value
-
-
-def _as_number(value: Any) -> float:
-    """A score as Inspect counts it: C is 1, I is 0, P is a half."""
-    from inspect_ai.scorer import value_to_float
-
-    return float(value_to_float()(value))

@@ -38,8 +38,6 @@ class SettingTest:
     """The bets of one setting: one for each limit and group.
 
     Args:
-        row: the setting.
-        bets: their e-processes.
         sure: (bets,) what needs no test: the drop of a reference from itself.
         start: the first chunk that it bets on; those before were bet on by settings that were given up.
     """
@@ -76,13 +74,9 @@ class PathTest:
     """The fixed sequence of a path.
 
     Args:
-        outcomes: what is known on testing examples.
         problem: limits, with thresholds chosen.
-        path: settings in testing order.
         spares: settings to go on with where one was given up before any has passed, safest first.
         planned: how the settings of the path, then the spares, stood on planning examples.
-        needed: rows that a table needs beside a setting, such as the reference of a drop.
-        n_opt: how many planning examples there were.
         n_test: how many testing examples may come; by default those that the chunks hold.
         open_ended: more chunks may come: no setting is given up, the sequence waits for them.
     """
@@ -153,15 +147,12 @@ class PathTest:
         """Bet on what is known, as far as the sequence has come."""
         while not self.is_over:
             if not self.tests or self.tests[-1].passed or self.tests[-1].given_up:
-                self._take_spare()
+                # after a setting was given up and none has passed, the safest of the others comes next, not what is riskier
+                if self.tests and self.tests[-1].given_up and not self.certified and self._spares:
+                    self.path.insert(len(self.tests), self._spares.pop(0))
                 self.tests.append(self._begun(len(self.tests)))
             if not self._bet(self.tests[-1]):
                 return
-
-    def _take_spare(self) -> None:
-        """After a setting was given up and none has passed, the safest of the others comes next, not what is riskier."""
-        if self.tests and self.tests[-1].given_up and not self.certified and self._spares:
-            self.path.insert(len(self.tests), self._spares.pop(0))
 
     def _give_up(self, test: SettingTest) -> None:
         test.given_up = True

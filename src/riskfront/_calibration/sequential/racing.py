@@ -25,10 +25,8 @@ from riskfront.statistics._e_processes import Expected
 
 _ANCHORS = 3  # of the safest settings, which always go on
 _FEWEST = 16  # settings that go on if as many still matter; more only as long as the race is young
-_LAST, _LAST_ANCHORS = (
-    18,
-    6,
-)  # proposals of a search that run in its last race, a third of them if more, and the safest of them
+# proposals of a search that run in its last race, a third of them if more, and the safest of them
+_LAST, _LAST_ANCHORS = 18, 6
 _BORDER = 0.5  # score of settings that are as likely to be the last to pass as the first to fail
 _SAFE = 2.5  # score from which a setting is taken to pass
 _SURELY, _STEPS = 4.0, 2  # score of settings that are as good as certain to pass, of which the best so many go on
@@ -38,9 +36,6 @@ class Race:
     """A race of some settings on the chunks of planning examples.
 
     Args:
-        outcomes: what is known on planning examples.
-        problem: limits and objectives.
-        n_test: how many testing examples there will be.
         rows: the settings that race.
         rivals: settings that have run all the way before.
         always: settings that are needed on every example, such as the reference of a drop.
@@ -177,16 +172,8 @@ class Standing:
 
     def at(self, rows: IntArray) -> Standing:
         """The same of some of the settings."""
-        return replace(
-            self,
-            score=self.score[rows],
-            hopeful=self.hopeful[rows],
-            objectives=self.objectives[rows],
-            mean=self.mean[rows],
-            spread=self.spread[rows],
-            share=self.share[rows],
-            sure=self.sure[rows],
-        )
+        by_setting = ("score", "hopeful", "objectives", "mean", "spread", "share", "sure")
+        return replace(self, **{name: getattr(self, name)[rows] for name in by_setting})
 
     def horizons(self, row: int, n_test: int) -> FloatArray:
         """(bets,): how many of the testing examples will speak of each limit and group, as far as planning examples tell."""

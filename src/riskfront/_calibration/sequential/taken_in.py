@@ -18,6 +18,7 @@ from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront._problems.spaces.space import config_id
 from riskfront._support.arrays import IntArray
+from riskfront._support.checked_json import check_schema
 from riskfront._support.object_digest import fingerprint_data
 from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
@@ -82,12 +83,7 @@ def _columns(run: Sequential, name: str, places: int) -> list[list[float | None]
 
 def from_content(cls: type[Sequential], data: Mapping[str, Any]) -> Sequential:
     """The run that ``to_content`` described."""
-    if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
-        raise InvalidInputError(f"a sequential run must be a JSON object with schema '{SCHEMA}'; this is not one.")
-    if data.get("schema_version") != SCHEMA_VERSION:
-        raise InvalidInputError(
-            f"this version reads runs of schema version {SCHEMA_VERSION}; got {data.get('schema_version')!r}."
-        )
+    check_schema(data, SCHEMA, SCHEMA_VERSION, "a sequential run", "runs")
     made = cls.__new__(cls)
     made._set(
         [dict(config) for config in data["configs"]],

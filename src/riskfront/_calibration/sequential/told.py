@@ -40,21 +40,17 @@ class Told:
     def same(self, row: int, place: int, outcome: Mapping[str, float | None]) -> bool:
         """Whether this very outcome was told before."""
         return all(
-            self.missing[name][row, place] if value is None else self._equals(name, row, place, value)
+            self.missing[name][row, place] == (value is None)
+            and (value is None or self.values[name][row, place] == value)
             for name, value in outcome.items()
         )
-
-    def _equals(self, name: str, row: int, place: int, value: float) -> bool:
-        return not self.missing[name][row, place] and bool(self.values[name][row, place] == value)
 
     def add(self, row: int, place: int, outcome: Mapping[str, float | None]) -> None:
         """Write down the outcome of a setting on an example; None is one that failed."""
         for name, value in outcome.items():
             if name not in self.values:
-                self.values[name], self.missing[name] = (
-                    np.zeros(self.known.shape),
-                    np.zeros(self.known.shape, dtype=bool),
-                )
+                self.values[name] = np.zeros(self.known.shape)
+                self.missing[name] = np.zeros(self.known.shape, dtype=bool)
             self.missing[name][row, place] = value is None
             self.values[name][row, place] = 0.0 if value is None else value
         self.known[row, place] = True
@@ -94,10 +90,6 @@ class PartOfTold:
     def edges(self) -> IntArray:
         return self.places - self.places[0]
 
-    @property
-    def n_settings(self) -> int:
-        return len(self.told.configs)
-
     def known(self, row: int, chunk: int) -> bool:
         if chunk + 1 >= len(self.places):
             return False
@@ -133,9 +125,6 @@ class Outcomes(Protocol):
     @property
     def edges(self) -> IntArray:
         """(chunks + 1,): chunk k holds the examples from edges[k] to edges[k + 1]."""
-
-    @property
-    def n_settings(self) -> int: ...
 
     def known(self, row: int, chunk: int) -> bool:
         """Whether every outcome of a setting on a chunk is known."""

@@ -25,10 +25,8 @@ class Experiment:
         kind: how it is measured and drawn; a key of ``run_experiment.KINDS``.
         data: names of data sets.
         lineups: who takes part, under which limits.
-        risks: see ``objectives``.
-        objectives: names of what is limited and of what is free, for columns and axes.
-        minimize: see ``maximize``.
-        maximize: the free objectives.
+        risks, objectives: names of what is limited and of what is free, for columns and axes.
+        minimize, maximize: the free objectives.
         alphas: numbers for the first limit, or one for each limit.
         trials: how often calibration examples are drawn.
         calibration: how many of them, by data set; half of the table where it says nothing.
@@ -64,12 +62,8 @@ def _accuracy() -> tuple[Lineup, ...]:
 def _worst_class() -> tuple[Lineup, ...]:
     limits = [(Limit(loss, at_most=0.05), Limit(loss, at_most=0.15, per="label")) for loss in (DROP, SIGNED)]
     clipped, signed = limits
-    return (
-        paper(*clipped),
-        exact(*clipped),
-        default(*clipped),
-        default(*signed, form="riskfront's default, signed drop"),
-    )
+    signed_form = default(*signed, form="riskfront's default, signed drop")
+    return paper(*clipped), exact(*clipped), default(*clipped), signed_form
 
 
 def _selective(*more: Limit) -> tuple[Limit, ...]:
@@ -93,10 +87,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "relative cost is limited, accuracy reduction is free",
             "trials",
             FOUR,
-            (
-                paper(Limit("relative_cost", at_most=0.1), corner="high"),
-                default(Limit("relative_cost", at_most=0.1)),
-            ),
+            (paper(Limit("relative_cost", at_most=0.1), corner="high"), default(Limit("relative_cost", at_most=0.1))),
             risks=("relative cost",),
             objectives=("accuracy reduction",),
             minimize=(SIGNED,),

@@ -31,18 +31,18 @@ _CLOUD = ("#E69F00", "#D55E00", "#8C564B", "#CC79A7", "#0072B2", "#000000", "#00
 def draw_chosen_sets(experiment: Experiment, title: str, results: pd.DataFrame) -> Figure:
     """The sets that the first trial chose: both objectives, coloured by the risk."""
     methods = list(dict.fromkeys(results["method"]))
-    figure, axes = _panels(title, 1, len(methods), share=True)
+    figure, axes = _panels(title, len(methods))
     across, upwards = experiment.objectives
     risk = experiment.risks[0]
     top = max(float(np.nanmax([results[risk].max(), 0.0])), first(experiment.alphas[0]))
     drawn: Any = None
-    for place, method in zip(axes[0], methods, strict=True):
+    for place, method in zip(axes, methods, strict=True):
         rows = results[(results["method"] == method) & (results["trial"] == 0)]
         drawn = place.scatter(1 - rows[upwards], rows[across], c=rows[risk], vmin=0, vmax=top, s=28, cmap="viridis")
         place.set(xlabel="abstention rate", title=method.replace(", ", ",\n"))
         place.title.set_fontsize("small")
-    axes[0][0].set(ylabel=across)
-    figure.colorbar(drawn, ax=list(axes[0]), label=risk)
+    axes[0].set(ylabel=across)
+    figure.colorbar(drawn, ax=list(axes), label=risk)
     return figure
 
 
@@ -50,10 +50,10 @@ def draw_optimizers(experiment: Experiment, title: str, results: pd.DataFrame) -
     """A panel a search: cost against alpha after each number of evaluations, beside the grid."""
     name = experiment.objectives[0]
     searches = [method for method in dict.fromkeys(results["method"]) if method != GRID]
-    figure, axes = _panels(title, 1, max(len(searches), 1), share=True)
+    figure, axes = _panels(title, max(len(searches), 1))
     means = results.groupby(["method", "evaluations", "alpha"], sort=False)[name].mean().reset_index()
     grid = means[means["method"] == GRID]
-    for place, search in zip(axes[0], searches, strict=False):
+    for place, search in zip(axes, searches, strict=False):
         rows = means[means["method"] == search]
         place.plot(grid["alpha"], grid[name], color=PALETTE[0], linewidth=3, label=GRID)
         for index, (budget, part) in enumerate(rows.groupby("evaluations")):
@@ -62,9 +62,10 @@ def draw_optimizers(experiment: Experiment, title: str, results: pd.DataFrame) -
         place.set(xlabel="alpha", title=search)
         place.set_yscale(**_logarithmic(means[name]))
         place.set_xticks(grid["alpha"][1:])
-    axes[0][0].set(ylabel=name)
-    handles = axes[0][0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=5, fontsize="small", frameon=False)
+    axes[0].set(ylabel=name)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize="small", frameon=False
+    )
     return figure
 
 
@@ -91,9 +92,9 @@ def _logarithmic(values: pd.Series) -> dict[str, Any]:
     return {"value": "log"} if len(positive) == len(values) else {"value": "symlog", "linthresh": positive.min()}
 
 
-def _panels(title: str, rows: int, columns: int, *, share: bool = False) -> tuple[Figure, Any]:
-    figure = new_figure(title, 3.6 * columns + 0.6, 3.4 * rows + 0.6)
-    return figure, figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
+def _panels(title: str, columns: int) -> tuple[Figure, Any]:
+    figure = new_figure(title, 3.6 * columns + 0.6, 4.0)
+    return figure, figure.subplots(1, columns, squeeze=False, sharex=True, sharey=True)[0]
 
 
 INK = "#1c2127"
@@ -120,13 +121,8 @@ def draw_trials(experiment: Experiment, title: str, results: pd.DataFrame) -> Fi
     places[len(curves) - 1].set(ylabel="trials with a broken limit (share)")
     for place in places[len(curves) :]:
         place.set_axis_off()
-    above.legend(
-        *places[0].get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=columns,
-        fontsize="small",
-        frameon=False,
-    )
+    handles = places[0].get_legend_handles_labels()
+    above.legend(*handles, loc="outside lower center", ncols=columns, fontsize="small", frameon=False)
     _at_one_alpha(below, experiment, results, looks)
     return figure
 

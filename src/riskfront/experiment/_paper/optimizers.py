@@ -57,16 +57,9 @@ def measure(
             decision = decide(plan, Evidence(problem.at(alpha), test.select(asked)))
             best = asked[decision.rows[decision.chosen[:1]]]
             cost = costs[best[0]] if len(best) else (costs[full] if full is not None else np.nan)
-            rows.append(
-                {
-                    "method": strategy,
-                    "evaluations": evaluations,
-                    "alpha": alpha,
-                    "trial": trial,
-                    experiment.objectives[0]: float(cost),
-                    "n_certified": int(decision.certified.sum()),
-                }
-            )
+            about = {"method": strategy, "evaluations": evaluations, "alpha": alpha, "trial": trial}
+            made = {experiment.objectives[0]: float(cost), "n_certified": int(decision.certified.sum())}
+            rows.append(about | made)
     return pd.DataFrame(rows)
 
 

@@ -197,8 +197,7 @@ class FromCorner:
     end: str
 
     def on(self, table: LossTable) -> Method:
-        made: Method = self.method(safest=dict.fromkeys(Grid.of(table.configs).axes, self.end))
-        return made
+        return self.method(safest=dict.fromkeys(Grid.of(table.configs).axes, self.end))
 
 
 @dataclass(frozen=True)
@@ -226,24 +225,20 @@ PARETO = ParetoTesting.as_in_the_paper()
 UNGUARDED: tuple[Method, ...] = (AlphaConstrained(), AlphaDeltaConstrained())
 
 
-def paper(
-    *limits: Limit, corner: str | None = "low", paths: bool = True, unguarded: Sequence[Method] = UNGUARDED
-) -> Lineup:
+def paper(*limits: Limit, corner: str | None = "low") -> Lineup:
     """The paper's form: Hoeffding-Bentkus p-values, half of the examples plan, conditional limits are padded.
 
     Args:
         corner: where methods on the grid start; None leaves them out.
-        paths: whether the low-risk path takes part where the grid does.
     """
     tested = tuple(
         replace(limit, p_value=PAPER_P_VALUE, padded=limit.per is not None or limit.given is not None)
         for limit in limits
     )
-    on_grid = () if corner is None else (FromCorner(SGT, corner), *([FromCorner(LowRiskPath, corner)] if paths else []))
-    split = SplitFST(
-        spacing="every"
-    )  # section 7 orders all settings by their p-values; a grid of betas would skip most
-    return Lineup("", tested, (PARETO, split, *on_grid, ConstrainedPath(opt_fraction=0.5), *unguarded))
+    on_grid = () if corner is None else (FromCorner(SGT, corner), FromCorner(LowRiskPath, corner))
+    # section 7 orders all settings by their p-values; a grid of betas would skip most
+    split = SplitFST(spacing="every")
+    return Lineup("", tested, (PARETO, split, *on_grid, ConstrainedPath(opt_fraction=0.5), *UNGUARDED))
 
 
 def exact(*limits: Limit) -> Lineup:

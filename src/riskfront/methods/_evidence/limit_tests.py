@@ -63,8 +63,7 @@ class Evidence:
 
     def margin_of(self, risks: FloatArray) -> FloatArray:
         """The same for risks that are known, (settings, limits)."""
-        found: FloatArray = (risks - np.array([test.alpha for test in self.tests])).max(axis=1)
-        return found
+        return (risks - np.array([test.alpha for test in self.tests])).max(axis=1)
 
     def objectives(self, rows: IntArray | None = None) -> FloatArray:
         """(settings, objectives): values to minimise; infinite where no example was selected."""
@@ -204,8 +203,7 @@ class LimitTest:
     def worst_mean(self, table: LossTable, rows: IntArray | None) -> FloatArray:
         """(settings,): the mean normalised loss in the worst group that has examples, nan where none has."""
         means = self.sums(table, rows).means()
-        worst = np.fmax.reduce(means, axis=1)  # ignores nan unless there is nothing else
-        return np.asarray(worst)
+        return np.asarray(np.fmax.reduce(means, axis=1))  # ignores nan unless there is nothing else
 
     def p_values(self, table: LossTable, rows: IntArray, target_levels: FloatArray | None = None) -> FloatArray:
         """(rows, groups). 1 wherever the measured mean is above the limit, whatever a bet had won before its last losses. A
@@ -257,12 +255,7 @@ class LimitTest:
             found[:, places] = p_values.reshape(len(places), len(target_levels)).T
         return found
 
-    def bet(
-        self,
-        losses: FloatArray,
-        kept: BoolArray | None,
-        target_levels: float | FloatArray,
-    ) -> FloatArray:
+    def bet(self, losses: FloatArray, kept: BoolArray | None, target_levels: float | FloatArray) -> FloatArray:
         """(rows,): the betting p-value of losses in [0, 1], (rows, n), against the limit."""
         total = losses.sum(axis=1) if kept is None else losses.sum(axis=1, where=kept)
         n = losses.shape[1] if kept is None else kept.sum(axis=1)
@@ -277,18 +270,12 @@ class LimitTest:
         values, condition, groups = table.sequences(self.term, rows)
         if self.limit.gap_per is not None:
             return [(self._normalised(d), kept) for d, kept in derived_losses.paired(values, condition, groups)]
-        normalised_loss = self._normalised(values)
+        losses, n = self._normalised(values), values.shape[1]
         if self.limit.padded:
-            return [
-                (np.where(kept, normalised_loss, self.alpha), None)
-                for kept in _masks(groups, condition, normalised_loss.shape[1])
-            ]
+            return [(np.where(kept, losses, self.alpha), None) for kept in _masks(groups, condition, n)]
         if condition is None:
-            return [
-                (normalised_loss if len(group) == normalised_loss.shape[1] else normalised_loss[:, group], None)
-                for group in groups
-            ]
-        return [(normalised_loss[:, group], condition[:, group]) for group in groups]
+            return [(losses if len(group) == n else losses[:, group], None) for group in groups]
+        return [(losses[:, group], condition[:, group]) for group in groups]
 
     def losses_of(self, table: LossTable, row: IntArray, group: int) -> FloatArray:
         """(n,): the normalised losses of one setting that a group counts, in their order."""

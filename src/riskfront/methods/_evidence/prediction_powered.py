@@ -100,10 +100,8 @@ def spread_with_proxy(test: LimitTest, table: LossTable, row: IntArray, group: i
 
 def with_proxy_weights(problem: Problem, opt: LossTable) -> Problem:
     """The problem with proxies believed as far as planning examples show: they plan with the proxy's help, too."""
-    if (
-        not any(limit.proxy is not None and limit.proxy_weight is None for limit in problem.limits)
-        or opt.n_examples == 0
-    ):
+    left_open = any(limit.proxy is not None and limit.proxy_weight is None for limit in problem.limits)
+    if not left_open or opt.n_examples == 0:
         return problem
     check_fit(problem, opt)
     return problem.with_limits([_with_weight(limit, opt) for limit in problem.limits])
@@ -121,8 +119,7 @@ def _proxy_weight(limit: Limit, opt: LossTable) -> float:
     means = np.nan_to_num(sums.means(), nan=np.inf)
     worst = means.max(axis=1) if limit.at_least is None else means.min(axis=1)
     rows = np.argsort(np.abs(worst - limit.value), kind="stable")[:_SETTINGS]
-    moments = Moments.of(limit, opt, np.sort(rows))
-    return moments.slope
+    return Moments.of(limit, opt, np.sort(rows)).slope
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,7 @@ _NEVER = " No number of examples shows that something never happens: allow a sma
 def tested_range(limit: Limit, bounds: BoundsOf) -> Range:
     """(low, high, at): the averaged values lie in [low, high], and the limit says that their mean is at most, or at least, at.
 
-    Args:
-        bounds: the declared bounds of a loss, by name.
+    ``bounds`` gives the declared bounds of a loss.
     """
     if limit.term.is_ratio:
         return _of_ratio(limit, bounds)
@@ -117,11 +116,6 @@ def too_small_groups(problem: Problem, bounds: BoundsOf, group: Callable[[str], 
 
     A record without a single bad outcome has probability (1 - alpha)^n where the risk is alpha, so every valid test needs
     (1 - alpha)^n <= delta.
-
-    Args:
-        problem: its limits and delta.
-        bounds: the declared range of each loss.
-        group: the group of each example, by name.
     """
     said = []
     for limit in problem.limits:
