@@ -116,15 +116,30 @@ def bonferroni_by_half() -> None:
     procedures.Bonferroni.levels = lambda self, p, delta: np.full(p.shape, 2 * delta / p.size)
 
 
-def undivided_budget() -> None:
-    """A rejected setting hands its whole budget to every neighbour."""
-    walk = graphs._test_in_order
+def undivided_wide() -> None:
+    """On the wide walk a rejected setting hands its whole budget to every neighbour."""
+    walk = graphs._test_wide
+
+    def broken(stages: Any, *rest: Any) -> Any:
+        whole = [graphs._Stage(s.sources, s.targets, np.ones_like(s.transitions)) for s in stages]
+        return walk(whole, *rest)
+
+    everywhere(walk, broken)
+
+
+def undivided_narrow() -> None:
+    walk = graphs._test_narrow
     everywhere(walk, lambda edges, *rest: walk([(a, b, 1.0) for a, b, _ in edges], *rest))
 
 
-def ungated_budget() -> None:
+def ungated_wide() -> None:
     """Budget moves on from settings that were not rejected, too."""
-    walk = graphs._test_in_order
+    walk = graphs._test_wide
+    everywhere(walk, lambda stages, start, p, delta, *rest: walk(stages, start, np.zeros_like(p), delta, *rest))
+
+
+def ungated_narrow() -> None:
+    walk = graphs._test_narrow
     everywhere(walk, lambda edges, start, p, delta, *rest: walk(edges, start, np.zeros_like(p), delta, *rest))
 
 
@@ -265,10 +280,10 @@ MUTANTS = [
     Mutant("bonferroni at delta", "calibrate: bonferroni", bonferroni_undivided),
     Mutant("bonferroni at 2 delta / m", "calibrate: bonferroni", bonferroni_by_half),
     Mutant("holm off by one", "calibrate: holm", holm_off_by_one),
-    Mutant("undivided budget on a wide graph", "calibrate: wide graph", undivided_budget),
-    Mutant("undivided budget on a narrow graph", "calibrate: narrow graph", undivided_budget),
-    Mutant("budget leaves without a rejection, wide", "calibrate: wide graph", ungated_budget),
-    Mutant("budget leaves without a rejection, narrow", "calibrate: narrow graph", ungated_budget),
+    Mutant("undivided budget on the wide walk", "calibrate: wide graph", undivided_wide),
+    Mutant("undivided budget on the narrow walk", "calibrate: narrow graph", undivided_narrow),
+    Mutant("budget leaves without a rejection, wide", "calibrate: wide graph", ungated_wide),
+    Mutant("budget leaves without a rejection, narrow", "calibrate: narrow graph", ungated_narrow),
     Mutant("every fallback sequence at delta", "calibrate: fallback", fallback_heads),
     Mutant("safest corner from test data", "calibrate: learned corner", corner_of_test_data),
 ]

@@ -8,7 +8,7 @@ from tests.mutants.trial_of_mutants import MUTANTS, judge_all
 #: mutants that simulations once let through
 SURVIVORS = [
     "half of the opt rows inside the test part",
-    "undivided budget on a wide graph",
+    "undivided budget on the wide walk",
     "holm off by one",
     "a setting skipped between chunks",
     "classes known only from opt data forgotten",

@@ -57,7 +57,9 @@ def test_tests_as_the_oracle_on_grids() -> None:
             assert Graphical(graph).reject(p, 0.1).tolist() == ref.graphical(p, *ref.hamming(shape), 0.1)
 
 
-def test_one_pass_as_the_oracle() -> None:
+@pytest.mark.parametrize("width", ["narrow", "wide"])
+def test_both_passes_agree(width: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "_NARROW", 10**9 if width == "narrow" else 0)
     rng = np.random.default_rng(1)
     graph = graphs.hamming((4, 5))
     for _ in range(20):

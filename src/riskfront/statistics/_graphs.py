@@ -15,6 +15,7 @@ from riskfront._support.arrays import FloatArray, IntArray
 from riskfront.errors import InvalidInputError
 
 _ROUNDING = 1e-9
+_NARROW = 16  # stages with fewer nodes than this on average are walked edge by edge
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +26,8 @@ class Graph:
     starts: IntArray
     targets: IntArray
     transitions: FloatArray
-    _edges: list[tuple[int, int, float]] | None = field(init=False, repr=False)  # None where there is a cycle
+    _stages: list[_Stage] | None = field(init=False, repr=False)
+    _edges: list[tuple[int, int, float]] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         sources = np.repeat(np.arange(self.weights.size), np.diff(self.starts))
@@ -41,7 +43,10 @@ class Graph:
             )
         if np.any(sources == self.targets):
             raise InvalidInputError("a graph must have no edge from a node to itself; remove it.")
-        object.__setattr__(self, "_edges", _in_order(sources, self.targets, self.transitions, self.weights.size))
+        stages = _stages(sources, self.targets, self.transitions, self.weights.size)
+        narrow = stages is not None and len(stages) * _NARROW > self.weights.size
+        object.__setattr__(self, "_stages", stages)
+        object.__setattr__(self, "_edges", _in_order(stages) if stages is not None and narrow else None)
 
     def final_weights(self, p_values: FloatArray, delta: float) -> FloatArray:
         """The share of delta at which each node is finally judged; nan where no budget ever arrives.
@@ -53,47 +58,76 @@ class Graph:
             raise InvalidInputError(
                 f"a graph of {self.weights.size} nodes needs as many p-values; got shape {p_values.shape}."
             )
-        if self._edges is None:
+        if self._stages is None:
             weights = _test_any_graph(self, p_values, delta)
+        elif self._edges is not None:
+            weights = _test_narrow(self._edges, self.weights, p_values, delta)
         else:
-            weights = _test_in_order(self._edges, self.weights, p_values, delta)
+            weights = _test_wide(self._stages, self.weights, p_values, delta)
         # an exact zero p-value (an underflow, say) must not be rejected by a node that holds no budget
         return np.where(weights > 0, weights, np.nan)
 
 
-def _in_order(
-    sources: IntArray, targets: IntArray, transitions: FloatArray, n: int
-) -> list[tuple[int, int, float]] | None:
-    """The edges, (source, target, transition), in topological order; None when the graph has a cycle."""
-    reached_nodes, order = 0, [np.zeros(0, dtype=np.int64)]
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """The edges out of nodes that no edge connects with each other, all of whose predecessors lie in earlier stages."""
+
+    sources: IntArray
+    targets: IntArray
+    transitions: FloatArray
+
+
+def _stages(sources: IntArray, targets: IntArray, transitions: FloatArray, n: int) -> list[_Stage] | None:
+    """The edges in topological order, or None when the graph has a cycle."""
+    depth = np.full(n, -1, dtype=np.int64)
     waiting = np.bincount(targets, minlength=n)
     starts = np.searchsorted(sources, np.arange(n + 1))
     ready = np.flatnonzero(waiting == 0)
+    stages: list[_Stage] = []
     while ready.size:
-        reached_nodes += ready.size
+        depth[ready] = len(stages)
         counts = starts[ready + 1] - starts[ready]
         edges = np.repeat(starts[ready] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts) + np.arange(
             counts.sum()
         )
-        order.append(edges)
+        if edges.size:
+            stages.append(_Stage(sources[edges], targets[edges], transitions[edges]))
         np.subtract.at(waiting, targets[edges], 1)
         reached = np.unique(targets[edges])
         ready = reached[waiting[reached] == 0]
-    if reached_nodes < n:
-        return None
-    edges = np.concatenate(order)
-    return list(zip(sources[edges].tolist(), targets[edges].tolist(), transitions[edges].tolist(), strict=True))
+    return None if np.any(depth < 0) else stages
 
 
-def _test_in_order(
+def _test_wide(stages: list[_Stage], start: FloatArray, p_values: FloatArray, delta: float) -> FloatArray:
+    """One pass in topological order, a whole stage at a time.
+
+    Every budget that can still reach a node arrives before its stage, so one pass decides for good.
+    """
+    weights = start.copy()
+    for stage in stages:
+        nodes = stage.sources
+        passed = np.where(p_values[nodes] <= delta * weights[nodes], weights[nodes], 0.0)
+        np.add.at(weights, stage.targets, passed * stage.transitions)
+    return weights
+
+
+def _test_narrow(
     edges: list[tuple[int, int, float]], start: FloatArray, p_values: FloatArray, delta: float
 ) -> FloatArray:
-    """One pass in topological order: all budget that can still reach a node arrives before its edges are walked."""
+    """The same pass edge by edge, for graphs such as chains whose stages hold too few nodes to be worth an array."""
     weights, p = start.tolist(), p_values.tolist()
     for source, target, transition in edges:
         if p[source] <= delta * weights[source]:
             weights[target] += weights[source] * transition
     return np.asarray(weights)
+
+
+def _in_order(stages: list[_Stage]) -> list[tuple[int, int, float]]:
+    return [
+        edge
+        for s in stages
+        for edge in zip(s.sources.tolist(), s.targets.tolist(), s.transitions.tolist(), strict=True)
+    ]
 
 
 def _test_any_graph(graph: Graph, p_values: FloatArray, delta: float) -> FloatArray:
