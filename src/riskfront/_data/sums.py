@@ -198,7 +198,7 @@ def _for_each(function: Callable[[slice], None], blocks: list[slice], in_threads
         run = -(-len(blocks) // (_TASKS * cores))
         with ThreadPoolExecutor(max_workers=cores) as pool:
             runs = [blocks[first : first + run] for first in range(0, len(blocks), run)]
-            list(pool.map(lambda some: [function(block) for block in some], runs))
+            list(pool.map(lambda some: list(map(function, some)), runs))
 
 
 class _SingleThreadedBlas:
