@@ -12,12 +12,14 @@ from torch.nn import functional
 from transformers.activations import ACT2FN
 
 from riskfront._support.arrays import Array
-from riskfront.transformers._backbones.family import Extras, Family, Parts, UnsupportedError, without_mask
+from riskfront.transformers._backbones.family import Extras, Family, Parts, UnsupportedError
 from riskfront.transformers._backbones.layer import Attention, Packed
 
 
 class DebertaV2(Family):
     """DeBERTa-v2, DeBERTa-v3 and mDeBERTa."""
+
+    where = Parts("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj")
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
@@ -26,18 +28,6 @@ class DebertaV2(Family):
             conv = self._convolution.conv
             if conv.groups != 1 or conv.kernel_size[0] % 2 == 0:
                 raise UnsupportedError("its convolution has groups, or an even width")
-
-    def parts(self, module: Any) -> Parts:
-        attention = module.attention.self
-        return Parts(
-            *(attention.query_proj, attention.key_proj, attention.value_proj),
-            joined=module.attention.output.dense,
-            attention_norm=module.attention.output.LayerNorm,
-            into=module.intermediate.dense,
-            activation=module.intermediate.intermediate_act_fn,
-            out=module.output.dense,
-            output_norm=module.output.LayerNorm,
-        )
 
     def layer(self, position: int, kept: Array) -> Any:
         layer = super().layer(position, kept)
@@ -70,9 +60,6 @@ class DebertaV2(Family):
     def queries(self, position: int) -> list[Tensor]:
         own = self.modules[position].attention.self
         return [own.query_proj.weight, *([own.pos_query_proj.weight] if hasattr(own, "pos_query_proj") else [])]
-
-    def embed(self, inputs: dict[str, Tensor]) -> Tensor:
-        return self.base.embeddings(**without_mask(inputs))
 
     @property
     def extras(self) -> Extras:
@@ -135,10 +122,9 @@ class DisentangledAttention:
 
     def _row(self, batch: Packed) -> Tensor:
         """(examples, longest, longest): the row for the distance from each query to each key."""
-        if self.rows is None:
-            raise ValueError("there are no distances.")
+        rows: Any = self.rows
         places = batch.pad(batch.places)
-        return self.rows[places[:, :, None] - places[:, None, :] + len(self.rows) // 2]
+        return rows[places[:, :, None] - places[:, None, :] + len(rows) // 2]
 
 
 def _gathered(states: Tensor, vectors: Tensor, row: Tensor) -> Tensor:

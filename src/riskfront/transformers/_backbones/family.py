@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,17 +32,17 @@ class UnsupportedError(Exception):
 
 @dataclass(frozen=True)
 class Parts:
-    """The modules of one layer: projections of attention, the one that joins the heads, the feed-forward network, norms."""
+    """Where in a layer its parts are: projections of attention, the one that joins heads, feed-forward network, norms."""
 
-    query: nn.Linear
-    key: nn.Linear
-    value: nn.Linear
-    joined: nn.Linear
-    attention_norm: nn.Module
-    into: nn.Linear
-    activation: Any
-    out: nn.Linear
-    output_norm: nn.Module
+    query: str = "attention.self.query"
+    key: str = "attention.self.key"
+    value: str = "attention.self.value"
+    joined: str = "attention.output.dense"
+    attention_norm: str = "attention.output.LayerNorm"
+    into: str = "intermediate.dense"
+    activation: str = "intermediate.intermediate_act_fn"
+    out: str = "output.dense"
+    output_norm: str = "output.LayerNorm"
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,9 @@ class Family:
         model: a Hugging Face sequence classifier.
     """
 
+    where = Parts()
+    reads_types = True  # which of two texts a token is of
+
     def __init__(self, model: Any) -> None:
         self.model, self.base, self.config = model, model.base_model, model.config
         if getattr(self.config, "is_decoder", False):
@@ -77,17 +82,9 @@ class Family:
         """The layers in the order in which they run; the same one may run several times."""
         return list(self.base.encoder.layer)
 
-    def parts(self, module: Any) -> Parts:
-        attention = module.attention.self
-        return Parts(
-            *(attention.query, attention.key, attention.value),
-            joined=module.attention.output.dense,
-            attention_norm=module.attention.output.LayerNorm,
-            into=module.intermediate.dense,
-            activation=module.intermediate.intermediate_act_fn,
-            out=module.output.dense,
-            output_norm=module.output.LayerNorm,
-        )
+    def parts(self, module: Any) -> Any:
+        """The modules of one layer, under the names of `Parts`."""
+        return SimpleNamespace(**{name: attrgetter(path)(module) for name, path in asdict(self.where).items()})
 
     def attention(self, module: Any, kept: Array) -> Attention:
         """How the heads that are kept, (heads,), look at tokens in this layer."""
@@ -137,7 +134,8 @@ class Family:
 
     def joins_heads(self, position: int) -> nn.Linear:
         """The projection whose input holds the outputs of all heads of this layer side by side."""
-        return self.parts(self.modules[position]).joined
+        joined: nn.Linear = self.parts(self.modules[position]).joined
+        return joined
 
     def queries(self, position: int) -> list[Tensor]:
         """The weights of this layer that make queries, as views of the model's own; for checks."""
@@ -145,7 +143,8 @@ class Family:
 
     def embed(self, inputs: dict[str, Tensor]) -> Tensor:
         """(examples, longest, width): what enters the first layer, of a padded batch."""
-        return self.base.embeddings(**without_mask(inputs))
+        unread = ("attention_mask",) if self.reads_types else ("attention_mask", "token_type_ids")
+        return self.base.embeddings(**{name: value for name, value in inputs.items() if name not in unread})
 
     def finish(self, states: Tensor) -> Tensor:
         """What the model does to all states after its last layer."""
@@ -161,10 +160,6 @@ class Family:
         if pooler is not None:
             return self.model.classifier(pooler(summary[:, None]))
         return self.model.classifier(summary[:, None])  # its head takes the first token by itself
-
-
-def without_mask(inputs: dict[str, Tensor], *others: str) -> dict[str, Tensor]:
-    return {name: value for name, value in inputs.items() if name not in ("attention_mask", *others)}
 
 
 def check(family: Family) -> None:

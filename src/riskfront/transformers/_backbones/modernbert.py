@@ -10,12 +10,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from riskfront._support.arrays import Array
-from riskfront.transformers._backbones.family import Extras, Family, without_mask
+from riskfront.transformers._backbones.family import Extras, Family
 from riskfront.transformers._backbones.layer import Attention, Packed, attend
 
 
 class ModernBert(Family):
     """ModernBERT, with a classifier that reads [CLS] or the mean of the tokens that are left."""
+
+    reads_types = False
 
     def find_modules(self) -> list[Any]:
         return list(self.base.layers)
@@ -53,9 +55,6 @@ class ModernBert(Family):
 
     def queries(self, position: int) -> list[Tensor]:
         return [self.modules[position].attn.Wqkv.weight[: int(self.config.hidden_size)]]
-
-    def embed(self, inputs: dict[str, Tensor]) -> Tensor:
-        return self.base.embeddings(**without_mask(inputs, "token_type_ids"))
 
     def finish(self, states: Tensor) -> Tensor:
         return self.base.final_norm(states)
