@@ -32,11 +32,10 @@ from riskfront.transformers import HeadTraining
 from riskfront.transformers._accelerate import read_parts
 from riskfront.transformers._backbones.backbone import Backbone, load_classifier
 from riskfront.transformers._data.texts import LabelledTexts
-from riskfront.transformers._data.tokens import Tokens, load_tokenizer
+from riskfront.transformers._data.tokens import Tokens, load_tokenizer, tokenize
 from riskfront.transformers._exits import ExitHeads, Layout, features, n_parts
 from riskfront.transformers._learning.exit_reading import rows_to_read
 from riskfront.transformers._learning.head_training import fit_exit_heads, reads
-from riskfront.transformers._learning.training import tokens_of
 from riskfront.transformers._pruning.cost import Sizes, Work, flops
 from riskfront.transformers._pruning.pruning_trace import entropies, leaving_depths
 
@@ -176,7 +175,7 @@ def measure_exits(arguments: argparse.Namespace, model: str, cache: Path, wanted
     tokenizer = load_tokenizer(model)
 
     def rows_of(name: str, texts: LabelledTexts) -> Seen:
-        tokens = tokens_of(tokenizer, texts, plan.training.max_length)
+        tokens = tokenize(tokenizer, texts.examples, plan.training.max_length)
         return read_rows(backbone, tokens, texts.labels, texts.second is not None, cache / f"{name}.safetensors")
 
     learnt = parts.train.take(rows_to_read(len(parts.train), plan.training.heads, plan.training.seed))

@@ -43,7 +43,7 @@ def test_where_the_order_is_known() -> None:
 
 
 def test_all_calibration_texts_test(network: Network, tokenizer: Any, tmp_path: Path) -> None:
-    parts = split_texts(tiny.make_frame(500, 90), n_validation=40)
+    parts = split_texts(tiny.make_frame(500, 90), Rows(validation=40))
     trained = Trained(network, tiny.SIGNALS, tokenizer, 40, Learnt())
     plan = Plan(rows=Rows(validation=40), grid=Grid(head=1, token=1, layer=12))
     found = certify(

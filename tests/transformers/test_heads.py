@@ -39,10 +39,10 @@ def test_exit_heads_read_what_the_layout_says(kind: str, request: Any) -> None:
     tokens, _ = tiny.tokens_and_labels(tiny.make_pairs(90, 4) if layout.pairs else tiny.make_frame(90, 4))
     found = exit_features(backbone, layout, tokens, 32)
     positions = np.array([3, 0, 77])
-    inputs, texts = tokens.padded(positions), tokens.packed_texts(positions)
+    inputs = tokens.padded(positions)
     with torch.no_grad():
         hidden = backbone.model(**inputs, output_hidden_states=True).hidden_states
-        walk = Walk(network, backbone.layers(), inputs, texts, exits=True, prunes=False)
+        walk = Walk(network, backbone.layers(), tokens, positions, exits=True, prunes=False)
         for depth in range(4):
             assert walk.at_exit == (depth >= layout.first_exit)
             if walk.at_exit:

@@ -8,7 +8,7 @@ import pytest
 from transformers import Trainer, TrainingArguments
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import FineTuning, HeadTraining, Training
+from riskfront.transformers import FineTuning, HeadTraining, Rows, Training
 from riskfront.transformers._backbones.backbone import load_classifier
 from riskfront.transformers._data.texts import split_texts
 from riskfront.transformers._learning.own_trainer import identity
@@ -21,7 +21,7 @@ pytestmark = [
         "ignore:.* exits answer no better"
     ),  # what a head learns in one short epoch is not the subject
 ]
-PARTS = split_texts(tiny.make_frame(700, 3), n_validation=50)
+PARTS = split_texts(tiny.make_frame(700, 3), Rows(validation=50))
 SHORT = HeadTraining(epochs=1, token_rows=32)
 
 

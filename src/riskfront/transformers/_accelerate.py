@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.choice import choose
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
+from riskfront._problems.spaces.space import Space
+from riskfront._support.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.methods import Method, make_method
 from riskfront.methods._evidence.limit_tests import Evidence
@@ -186,15 +189,7 @@ def declared(learnt: Learnt | None, plan: Plan) -> Learnt | None:
 
 def read_parts(data: str | os.PathLike[str] | pd.DataFrame | Any, plan: Plan, *, learning: bool = True) -> TextParts:
     """The rows to train, validate and calibrate with; only the last two unless something is to be learnt."""
-    rows = plan.rows
-    return split_texts(
-        read_texts(data),
-        seed=plan.seed,
-        n_train=rows.train,
-        n_validation=rows.validation,
-        n_calibration=rows.calibration,
-        learning=learning,
-    )
+    return split_texts(read_texts(data), plan.rows, seed=plan.seed, learning=learning)
 
 
 def certify(
@@ -228,32 +223,48 @@ def certify(
         traced = trace_of(trained, others.texts, target, plan, progress=progress)
         trace, notes = TraceWithUnlabelled(own, traced, plan.seed), (*notes, *others.notes)
     space = thresholds.space
-    budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
-    say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
     ordered = unlabelled is None and has_known_order(plan.method, plan.search, thresholds, problem)
-    method = FROM_THE_FULL_MODEL if ordered else make_method(plan.method)
-    searched: dict[str, Any] = {"search": plan.search, "budget": budget, "seed": plan.seed}
-    earlier = looks_before(target, fresh.texts.contents, problem, method, space, model=trace.fingerprint, **searched)
-    split = Split.of(trace, method.opt_fraction, plan.seed)
-    if ordered:
-        certificate = certify_in_order(own, space.grid(1), problem, plan.seed)
-    else:
-        configs = settings_to_plan(trace, space, problem, split, **searched, progress=progress)
-        certificate = certify_planned(trace, configs, problem, method, split, progress=progress)
-    certificate = replace(certificate, notes=notes, guaranteed=method.guaranteed).after(earlier)
+    asked: dict[str, Any] = {"notes": notes, "ordered": ordered, "say": say, "progress": progress}
+    certificate, test = certify_trace(trace, space, problem, plan, target, fresh.texts.contents, **asked)
     if isinstance(trace, TraceWithUnlabelled):
-        certificate = replace(certificate, unlabelled={**trace.described, **(certificate.unlabelled or {})})
         keep_examples(target, trace.elsewhere, plan.seed, UNLABELLED)
-    if choice := plan.choose or usual_choice(certificate, trace, split.test):
-        certificate = choose(certificate, choice)
     used = frozenset(fresh.texts.contents).union(elsewhere)
     found = replace(classifier_of(trained), certificate=certificate, calibrated=used)
     keep_examples(target, own, plan.seed, notes=notes, configs=space.grid(1) if ordered else ())
     found.save_pretrained(target)
     if certificate:
-        measure_gain(found, own, split.test).save(target)
+        measure_gain(found, own, test).save(target)
         save_alternatives(target, alternatives(found, own, parts.train, fresh.texts))
     return found
+
+
+def certify_trace(
+    trace: Any,
+    space: Space,
+    problem: Problem,
+    plan: Plan,
+    folder: Path,
+    contents: Sequence[bytes],
+    *,
+    notes: tuple[str, ...],
+    ordered: bool = False,
+    say: Callable[[str], None],
+    progress: bool | None,
+) -> tuple[Certificate, IntArray]:
+    """The certificate of the settings that the plan searches, or of all in their known order, and which texts tested them."""
+    budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
+    say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
+    method = FROM_THE_FULL_MODEL if ordered else make_method(plan.method)
+    searched: dict[str, Any] = {"search": plan.search, "budget": budget, "seed": plan.seed}
+    earlier = looks_before(folder, contents, problem, method, space, model=trace.fingerprint, **searched)
+    split = Split.of(trace, method.opt_fraction, plan.seed)
+    if ordered:
+        certificate = certify_in_order(trace, space.grid(1), problem, plan.seed)
+    else:
+        configs = settings_to_plan(trace, space, problem, split, **searched, progress=progress)
+        certificate = certify_planned(trace, configs, problem, method, split, progress=progress)
+    certificate = replace(certificate, notes=notes, guaranteed=method.guaranteed).after(earlier)
+    return choose(certificate, plan.choose or usual_choice(certificate, trace, split.test)), split.test
 
 
 def classifier_of(trained: Trained) -> AdaptiveClassifier:
@@ -269,17 +280,7 @@ def thresholds_of(
     """The settings to choose from, laid out by validation texts; the problem says whether other precisions could pay."""
     grid = plan.grid
     precision = grid.precision or ("float32",) if problem is None else grid.precisions(problem, trained.network)
-    return make_thresholds(
-        trained.network,
-        trained.tokens(validation),
-        n_head=grid.head,
-        n_token=grid.token,
-        n_layer=grid.layer,
-        n_depth=grid.depth,
-        abstain=grid.abstain,
-        precision=precision,
-        batch_size=plan.batch_size,
-    )
+    return make_thresholds(trained.network, trained.tokens(validation), grid, precision, plan.batch_size)
 
 
 def trace_of(

@@ -53,7 +53,7 @@ from riskfront.methods._plan import Plan as TestPlan
 from riskfront.methods._plan import parameters, resolve_defaults
 from riskfront.search import Search
 from riskfront.transformers._data.known_texts import load_contents, save_contents
-from riskfront.transformers._pruning.disagreement import DROPS
+from riskfront.transformers._pruning.disagreement import DROPS, TraceWithUnlabelled
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Thresholds
 
@@ -142,7 +142,10 @@ def certify_planned(
     certificate = test_plan(plan, testing.table(_part(groups, split.test)), problem)
     tested = [configs[row] for row in plan.rows[: len(certificate.path)]]
     digests = {"opt": planning.sha256, "test": _table(trace, tested, split.test, groups).sha256 if tested else None}
-    return replace(certificate, data_sha256=fingerprint(digests, {}), split_by=split.by)
+    certificate = replace(certificate, data_sha256=fingerprint(digests, {}), split_by=split.by)
+    if not isinstance(trace, TraceWithUnlabelled):
+        return certificate
+    return replace(certificate, unlabelled={**trace.described, **(certificate.unlabelled or {})})
 
 
 def _table(

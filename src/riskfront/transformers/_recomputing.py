@@ -54,8 +54,6 @@ def recompute(certificate: Certificate, folder: str | os.PathLike[str]) -> Certi
         return choose(replace(again, notes=_notes(source)), certificate.choice)
     split = Split.of(trace, method.opt_fraction, seed)
     again = certify_planned(trace, configs, certificate.problem, method, split, progress=False)
-    if isinstance(trace, TraceWithUnlabelled):
-        again = replace(again, unlabelled={**trace.described, **(again.unlabelled or {})})
     folder_of_notes = source / "large" if (source / CASCADE).is_file() else source
     return choose(replace(again, notes=_notes(folder_of_notes)), certificate.choice)
 

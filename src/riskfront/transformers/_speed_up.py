@@ -92,25 +92,21 @@ class Gain:
             ) from None
 
 
-def measure_gain(found: AdaptiveClassifier, trace: PruningTrace, test: IntArray) -> Gain:
-    """Of a classifier with a certified setting, on the test texts."""
-    tokens, backbone = trace.tokens.take(few_of(test)), found.network.backbone
-    seconds = times_as_fast(backbone, tokens, lambda: found.answer(tokens))
-    each = [tokens.take(np.array([i])) for i in some_alone(len(tokens))]
-    alone = times_as_fast(
-        *(backbone, tokens.take(some_alone(len(tokens))), lambda: [found.answer(one) for one in each]), batch_size=1
-    )
-    return gain_of(trace.losses({}, test), trace.losses(found.used_setting, test), seconds, alone)
+def measure_gain(found: Any, trace: Any, test: IntArray, texts: LabelledTexts | None = None) -> Gain:
+    """Of a classifier with a certified setting, on the test texts; of a cascade, which reads texts itself, with all of them."""
+    clocked = test[_spread(len(test), CLOCKED)]
+    tokens: Tokens = (trace if texts is None else trace.large).tokens.take(clocked)
+    alone, backbone = _spread(len(tokens), ALONE), found.network.backbone
+    together: Any = tokens if texts is None else texts.take(clocked).examples
+    each = [tokens.take(np.array([i])) if texts is None else [together[i]] for i in alone]
+    seconds = times_as_fast(backbone, tokens, lambda: found.answer(together))
+    singly = times_as_fast(backbone, tokens.take(alone), lambda: [found.answer(one) for one in each], batch_size=1)
+    return gain_of(trace.losses({}, test), trace.losses(found.used_setting, test), seconds, singly)
 
 
-def few_of(test: IntArray) -> IntArray:
-    """The texts whose time is taken."""
-    return test[np.linspace(0, len(test) - 1, min(len(test), CLOCKED)).astype(int)]
-
-
-def some_alone(n: int) -> IntArray:
-    """Which of the clocked texts are also run one at a time."""
-    return np.linspace(0, n - 1, min(n, ALONE)).astype(int)
+def _spread(n: int, most: int) -> IntArray:
+    """At most so many of n positions, evenly from the first to the last."""
+    return np.linspace(0, n - 1, min(n, most)).astype(int)
 
 
 def gain_of(full: Mapping[str, Array], now: Mapping[str, Array], seconds: float, alone: float | None = None) -> Gain:
@@ -203,9 +199,7 @@ def alternatives(
         full: of a cascade its large model, and the trace of that.
     """
     model, traced = full or (found, trace)
-    both: Any = texts.first if texts.second is None else list(zip(texts.first, texts.second, strict=True))
-    sample = [both[int(i)] for i in np.linspace(0, len(both) - 1, min(len(both), BATCH)).astype(int)]
-    few = np.linspace(0, len(trace) - 1, min(len(trace), TEXTS)).astype(int)
+    sample, few = texts.take(_spread(len(texts), BATCH)).examples, _spread(len(trace), TEXTS)
 
     def row(name: str, one: Any, columns: Mapping[str, Array], *, certified: bool = False) -> Alternative:
         right = ~np.asarray(columns["error"]) & np.asarray(columns["answered"])
@@ -234,8 +228,8 @@ def _linear(
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
 
-    seen, labels = _joined(train), np.array([train.classes[i] for i in train.labels])
-    new, truth = _joined(texts), np.array([texts.classes[i] for i in texts.labels])
+    seen, labels = _joined(train.examples), np.array([train.classes[i] for i in train.labels])
+    new, truth = _joined(texts.examples), np.array([texts.classes[i] for i in texts.labels])
     if len(set(labels.tolist())) < 2:
         return []
 
@@ -249,8 +243,7 @@ def _linear(
             FunctionTransformer(lambda given: _mean_embeddings(found, given)), LogisticRegression(max_iter=300)
         )
 
-    as_one = [" ".join(pair) if isinstance(pair, tuple) else str(pair) for pair in sample]
-    rows = []
+    as_one, rows = _joined(sample), []
     for name, make in (
         ("TF-IDF and logistic regression", words),
         ("mean word embedding, logistic regression", embedded),
@@ -270,10 +263,8 @@ def _linear(
     return rows
 
 
-def _joined(texts: LabelledTexts) -> list[str]:
-    if texts.second is None:
-        return list(texts.first)
-    return [f"{one} {other}" for one, other in zip(texts.first, texts.second, strict=True)]
+def _joined(examples: list[Any]) -> list[str]:
+    return [" ".join(one) if isinstance(one, tuple) else one for one in examples]
 
 
 @torch.inference_mode()

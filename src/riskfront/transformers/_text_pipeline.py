@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers._adaptive_classifier import MISSING, AdaptiveClassifier, is_answered
+from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._cascade.cascade_classifier import CascadeClassifier, load_accelerated
 from riskfront.transformers._data.tokens import is_missing
+from riskfront.transformers._deployment import MISSING, is_answered
 
 TASKS = ("text-classification", "sentiment-analysis")
 NOT_GIVEN = ""  # of top_k, where None means: all classes

@@ -151,15 +151,9 @@ class CascadeTrace:
 
 def cascade_space(large: Thresholds, small: Sequence[float]) -> Space:
     """The settings of a cascade; thresholds that need a pass change slowest on the grid."""
-    dimensions = {"tau_head": Choice(list(large.tau_head)), "tau_token": Choice(list(large.tau_token))}
-    dimensions |= {SMALL: Choice(list(small)), "tau_layer": Choice(list(large.tau_layer))}
-    if len(large.depth) > 1:
-        dimensions["depth"] = Choice(list(large.depth))
-    if large.precision != ("float32",):
-        dimensions["precision"] = Choice(list(large.precision))
-    if len(large.abstain) > 1:
-        dimensions["lambda"] = Choice(list(large.abstain))
-    return Space.from_dict(dimensions)
+    dimensions = {**large.space.dimensions, SMALL: Choice(list(small))}
+    order = ("tau_head", "tau_token", SMALL, "tau_layer", "depth", "precision", "lambda")
+    return Space.from_dict({name: dimensions[name] for name in order if name in dimensions})
 
 
 def small_thresholds(validation: PruningTrace | PipelineTrace, n: int) -> tuple[float, ...]:

@@ -203,7 +203,8 @@ def _features(
     found = torch.empty(len(tokens), backbone.n_layers - layout.first_exit, width, device=backbone.device)
     for positions in tokens.batches(batch_size):
         tau_token, tau_head = taus[int(rng.integers(len(taus)))]
-        walk = walk_through(network, tokens, positions, network.kept_heads(tau_head), prunes=tau_token > 0)
+        layers = network.layers(network.kept_heads(tau_head))
+        walk = Walk(network, layers, tokens, positions, exits=False, prunes=tau_token > 0)
         read = []
         while True:
             if walk.at_exit:
@@ -217,13 +218,6 @@ def _features(
         if bar is not None:
             bar.advance(len(positions))
     return found
-
-
-def walk_through(network: Network, tokens: Tokens, positions: IntArray, kept_heads: Array, *, prunes: bool) -> Walk:
-    """These examples before the first layer, no exit asked on their way."""
-    place = network.backbone.device
-    inputs, texts = tokens.padded(positions, place), tokens.packed_texts(positions, place)
-    return Walk(network, network.layers(kept_heads), inputs, texts, exits=False, prunes=prunes)
 
 
 def _beside(backbone: Backbone, layout: Layout, predictors: TokenPredictors, head_scores: Array | None) -> Network:

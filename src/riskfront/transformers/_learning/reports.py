@@ -23,7 +23,7 @@ from riskfront._support.files import write_text
 from riskfront.transformers._backbones import Packed
 from riskfront.transformers._data.tokens import Tokens
 from riskfront.transformers._exits import ExitHeads, Layout
-from riskfront.transformers._learning.exit_reading import SAMPLE, walk_through
+from riskfront.transformers._learning.exit_reading import SAMPLE
 from riskfront.transformers._learning.head_training import reads
 from riskfront.transformers._pruning.network import Network, Walk
 from riskfront.transformers._pruning.pruning_trace import PruningTrace, entropies, leaving_depths
@@ -168,11 +168,10 @@ class ExitReport(_Report):
 @torch.inference_mode()
 def report_exits(network: Network, tokens: Tokens, labels: IntArray, *, batch_size: int = 32) -> ExitReport:
     """One pass over these examples."""
-    n_layers, first, place = network.backbone.n_layers, network.layout.first_exit, network.backbone.device
+    n_layers, first = network.backbone.n_layers, network.layout.first_exit
     right = np.zeros(n_layers + 1)
     for batch in tokens.batches(batch_size):
-        inputs, texts = tokens.padded(batch, place), tokens.packed_texts(batch, place)
-        walk = Walk(network, network.layers(network.kept_heads(0.0)), inputs, texts, exits=True, prunes=False)
+        walk = Walk(network, network.layers(network.kept_heads(0.0)), tokens, batch, exits=True, prunes=False)
         while True:
             if walk.at_exit:
                 right[walk.depth] += (walk.probabilities().argmax(dim=1).cpu().numpy() == labels[batch]).sum()
@@ -258,10 +257,10 @@ def report_pruning(
     scores, _ = scores_and_entropies(network, tokens.take(np.arange(min(len(tokens), SAMPLE))), batch_size)
     threshold = float(np.quantile(scores, TOKENS_BELOW))
     drawn = torch.Generator().manual_seed(seed)
-    right = np.zeros(2)
-    left = 0.0
+    every = network.kept_heads(0.0)
+    right, left, layers = np.zeros(2), 0.0, network.layers(every)
     for batch in tokens.batches(batch_size):
-        by_score, at_random = (_start(network, tokens, batch, None, prunes=True) for _ in range(2))
+        by_score, at_random = (Walk(network, layers, tokens, batch, exits=False, prunes=True) for _ in range(2))
         whole = len(by_score.batch.states)
         while not by_score.is_over:
             if by_score.at_predictor:
@@ -275,7 +274,7 @@ def report_pruning(
     fewer = kept_at_random(network.head_scores, HEADS_DROPPED, seed)
     best = network.kept_heads(float(np.quantile(network.head_scores, HEADS_DROPPED)))
     full, heads, heads_at_random = (
-        _accuracy(network, tokens, labels, batch_size, kept) for kept in (None, best, fewer)
+        _accuracy(network, tokens, labels, batch_size, kept) for kept in (every, best, fewer)
     )
     return PruningReport(full, left, by_tokens, tokens_at_random, heads, heads_at_random, len(tokens))
 
@@ -298,18 +297,14 @@ def kept_at_random(head_scores: Array, share: float, seed: int) -> Array:
     return kept.reshape(head_scores.shape)
 
 
-def _accuracy(network: Network, tokens: Tokens, labels: IntArray, batch_size: int, kept: Array | None) -> float:
+def _accuracy(network: Network, tokens: Tokens, labels: IntArray, batch_size: int, kept: Array) -> float:
     right = 0
     for batch in tokens.batches(batch_size):
-        walk = _start(network, tokens, batch, kept, prunes=False)
+        walk = Walk(network, network.layers(kept), tokens, batch, exits=False, prunes=False)
         while not walk.is_over:
             walk.step()
         right += _right(walk, labels[batch])
     return right / len(tokens)
-
-
-def _start(network: Network, tokens: Tokens, batch: IntArray, kept: Array | None, *, prunes: bool) -> Walk:
-    return walk_through(network, tokens, batch, network.kept_heads(0.0) if kept is None else kept, prunes=prunes)
 
 
 def _right(walk: Walk, labels: IntArray) -> int:

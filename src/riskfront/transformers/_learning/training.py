@@ -106,7 +106,7 @@ class Trained:
 
     def tokens(self, texts: LabelledTexts) -> Tokens:
         must_be_of_kind(self.network.layout.pairs, texts.second is not None)
-        return tokens_of(self.tokenizer, texts, self.max_length)
+        return tokenize(self.tokenizer, texts.examples, self.max_length)
 
 
 def train(
@@ -195,7 +195,7 @@ class _Task:
             say(
                 f"the model reads at most {max_length} tokens; max_length is {how.max_length}, and {max_length} are read"
             )
-        seen, held = (tokens_of(tokenizer, part, max_length) for part in (training, validation))
+        seen, held = (tokenize(tokenizer, part.examples, max_length) for part in (training, validation))
         if known is not None:
             say(
                 "the model classifies into these classes already and is not fine-tuned: epochs, learning rate and early "
@@ -379,11 +379,6 @@ def known_classes(name: str, classes: tuple[Label, ...]) -> tuple[Label, ...] | 
         return classes if classes == tuple(range(len(classes))) else None
     by_name = {str(label): label for label in classes}
     return tuple(by_name[label] for label in named) if by_name.keys() == set(named) else None
-
-
-def tokens_of(tokenizer: Any, texts: LabelledTexts, max_length: int) -> Tokens:
-    both = texts.first if texts.second is None else list(zip(texts.first, texts.second, strict=True))
-    return tokenize(tokenizer, both, max_length)
 
 
 def _loaded(module: nn.Module, path: Path) -> Any:

@@ -174,29 +174,28 @@ class Walk:
     Args:
         network: the layers' home.
         layers: with the heads that are kept.
-        inputs: a padded batch.
-        texts: (tokens,), which text each token of the batch is of; see `Tokens.packed_texts`.
+        tokens: of which the examples at these positions walk.
         exits: see ``prunes``.
         prunes: whether exit heads and token predictors will be asked, so that what they look at is kept.
         cut: a depth at which the exit will be asked even where no other is.
-        lengths: of the examples, where nothing may wait for the device.
     """
 
     def __init__(
         self,
         network: Network,
         layers: list[Layer],
-        inputs: dict[str, Tensor],
-        texts: Tensor,
+        tokens: Tokens,
+        positions: IntArray,
         *,
         exits: bool,
         prunes: bool,
         cut: int | None = None,
-        lengths: IntArray | None = None,
     ) -> None:
         self._network, self._layers, self._layout = network, layers, network.layout
         self._exits, self._prunes, self._cut = exits, prunes, cut
-        self.batch, self._texts = network.backbone.embed(inputs, lengths), texts
+        place, lengths = network.backbone.device, np.array([len(tokens.ids[i]) for i in positions])
+        self.batch = network.backbone.embed(tokens.padded(positions, place), lengths)
+        self._texts = tokens.packed_texts(positions, place)
         self.depth = 0  # layers behind us
         self._seen: list[Tensor] = []  # by exits
         self._history: list[Tensor] = []  # seen by token predictors
@@ -335,10 +334,8 @@ def answer(network: Network, setting: Setting, tokens: Tokens, *, batch_size: in
 
 
 def _walk(network: Network, layers: list[Layer], setting: Setting, tokens: Tokens, batch: IntArray) -> Walk:
-    place = network.backbone.device
-    inputs, texts = tokens.padded(batch, place), tokens.packed_texts(batch, place)
     cut = setting.cut(network.backbone.n_layers)
-    return Walk(network, layers, inputs, texts, exits=setting.tau_layer > 0, prunes=setting.tau_token > 0, cut=cut)
+    return Walk(network, layers, tokens, batch, exits=setting.tau_layer > 0, prunes=setting.tau_token > 0, cut=cut)
 
 
 def _through(walk: Walk, setting: Setting, here: IntArray, found: Answers, *, asked: bool) -> None:

@@ -147,14 +147,13 @@ def launch(
     """(examples, classes + 1 + layers), on the device: answers, layers run, and tokens that entered each layer."""
     backbone = network.backbone
     place, n_layers = backbone.device, backbone.n_layers
-    inputs, texts = tokens.padded(batch, place), tokens.packed_texts(batch, place)
     cut = setting.cut(n_layers) or n_layers
-    options: dict[str, Any] = {
+    asked: dict[str, Any] = {
         "exits": setting.tau_layer > 0,
         "prunes": setting.tau_token > 0,
         "cut": setting.cut(n_layers),
     }
-    walk = StaticWalk(network, layers, inputs, texts, lengths=tokens.lengths[batch], **options)
+    walk = StaticWalk(network, layers, tokens, batch, **asked)
     found = torch.zeros(len(batch), backbone.n_classes, device=place)
     depths = torch.full((len(batch),), cut, device=place)
     entered = torch.zeros(len(batch), n_layers, device=place)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,9 +25,6 @@ from riskfront.transformers._exits import entropy
 from riskfront.transformers._pruning.cost import Work, flops, relative_cost
 from riskfront.transformers._pruning.latency import Clock
 from riskfront.transformers._pruning.network import Network, Setting, Walk
-
-if TYPE_CHECKING:
-    from riskfront.transformers._pruning.network import Network, Walk
 
 _CODES = {"float32": 0, "float16": 2, "int8": 3}  # in files; 1 was int8 with a scale for each token
 BLOCK = 1024  # examples a file: a killed run loses at most so many of one pass
@@ -347,12 +344,8 @@ class PruningTrace:
     @torch.inference_mode()
     def _batch(self, way: Way, tau_token: float, positions: IntArray, bar: ProgressBar) -> list[Passes]:
         """One batch through all layers: the passes of this trace, then those of the traces beside it."""
-        inputs = self.tokens.padded(positions, self.network.backbone.device)
-        texts = self.tokens.packed_texts(positions, self.network.backbone.device)
-        prunes = self.network.scores_tokens
-        walk = Walk(
-            self.network, self.network.layers(way.mask, way.precision), inputs, texts, exits=True, prunes=prunes
-        )
+        prunes, layers = self.network.scores_tokens, self.network.layers(way.mask, way.precision)
+        walk = Walk(self.network, layers, self.tokens, positions, exits=True, prunes=prunes)
         n_layers, n_classes = self.network.backbone.n_layers, self.network.backbone.n_classes
         above, up_to = torch.full((len(positions),), -torch.inf), torch.full((len(positions),), torch.inf)
         others = [ExitsBeside(other.network) for other in self._beside]
