@@ -371,7 +371,7 @@ def test_a_pipeline_that_breaks_the_limit_by_a_hair_is_certified_in_delta_of_run
     """The large encoder is hardly ever wrong; who stays with the pipeline loses .105, where .1 is the limit."""
     problem = rf.Problem(["accuracy_drop <= 0.1"], minimize="flops")
     plan = Plan(rows=Rows(validation=40), grid=Grid(head=1, token=1, layer=1))
-    monkeypatch.setattr(accelerate_cascade_module, "_gain", lambda *of: Gain(1, 1, 1, 1))
+    monkeypatch.setattr(accelerate_cascade_module, "measure_gain", lambda *of: Gain(1, 1, 1, 1))
     learnt = Learnt()
     large = Trained(paper_network, tiny.SIGNALS, tiny.make_tokenizer(), tiny.MAX_LENGTH, learnt)
     small = SmallPipeline(ByHash(0.105).fit([], list(tiny.SIGNALS)), tiny.SIGNALS, pairs=False)
