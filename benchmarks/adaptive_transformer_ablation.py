@@ -106,11 +106,9 @@ def measure(
     arm: Arm, backbone: Backbone, train_rows: Seen, held: Seen, test: Seen, epochs: int
 ) -> list[dict[str, object]]:
     """Train the exits of this arm and certify exit thresholds alone."""
-    torch.manual_seed(0)
-    heads = ExitHeads(arm.layout, backbone.n_layers, backbone.width, backbone.n_classes)
     how = HeadTraining(epochs=epochs, standardise=arm.standardise, temperature=arm.temperature)
     parts = [(seen_by(arm, rows.features, backbone.width), rows.labels) for rows in (train_rows, held)]
-    fit_exit_heads(heads, arm.layout, parts[0], parts[1], how, progress=False)
+    heads = fit_exit_heads(backbone, arm.layout, parts[0], parts[1], how, progress=False)
     found, validation = (all_probabilities(arm, heads, rows, backbone) for rows in (test, held))
     lowest = np.minimum.accumulate(entropies(validation)[:, arm.layout.first_exit : -1], axis=1)
     taus = [

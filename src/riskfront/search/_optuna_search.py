@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -192,22 +191,17 @@ def import_optuna() -> Any:
 def _open_study(storage: "str | BaseStorage | None", name: str | None, n_objectives: int) -> "Study":
     from sqlalchemy.exc import DBAPIError
 
-    for _ in range(_OPENINGS - 1):
-        with suppress(DBAPIError):
-            return _create_study(storage, name, n_objectives)
-        # Processes that start at once on an empty database all make its tables, and one succeeds.
-        time.sleep(1.0)
-    try:
-        return _create_study(storage, name, n_objectives)
-    except DBAPIError as error:
-        raise StoreError(f"the study {name!r} must be in a database that can be opened; got {error.orig}.") from error
-
-
-def _create_study(storage: "str | BaseStorage | None", name: str | None, n_objectives: int) -> "Study":
-    directions = ["minimize"] * n_objectives
-    study: Study = import_optuna().create_study(
-        storage=storage, study_name=name, directions=directions, load_if_exists=True
-    )
+    known: dict[str, Any] = {"storage": storage, "study_name": name, "load_if_exists": True}
+    for left in reversed(range(_OPENINGS)):
+        try:
+            study: Study = import_optuna().create_study(directions=["minimize"] * n_objectives, **known)
+            break
+        except DBAPIError as error:
+            if not left:
+                said = f"the study {name!r} must be in a database that can be opened; got {error.orig}."
+                raise StoreError(said) from error
+            # Processes that start at once on an empty database all make its tables, and one succeeds.
+            time.sleep(1.0)
     return study
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,7 @@ class AdaptiveClassifier(Deployed):
         save_network(self.network, target)
         self.tokenizer.save_pretrained(target / ENCODER)
         about: dict[str, Any] = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
-        about["layout"] = self.network.layout.to_dict()
+        about["layout"] = asdict(self.network.layout)
         about["dtype"] = str(next(self.network.backbone.model.parameters()).dtype).removeprefix("torch.")
         about["setting"] = None if self.setting is None else self.setting.to_config()
         write_text(target / CLASSIFIER, json.dumps(about, indent=2) + "\n")
@@ -143,7 +143,7 @@ class AdaptiveClassifier(Deployed):
             if about["format"] != FORMAT:
                 raise ValueError(f"format {about['format']}")
             classes, max_length, setting = tuple(about["classes"]), int(about["max_length"]), about["setting"]
-            layout, dtype = Layout.from_dict(about["layout"]), str(about.get("dtype", "float32"))
+            layout, dtype = Layout(**about["layout"]), str(about.get("dtype", "float32"))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(
                 f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error})."

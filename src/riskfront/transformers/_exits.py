@@ -10,9 +10,8 @@ it is their relation that counts: hence also the distance and the product of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -132,13 +131,6 @@ class Layout:
         if check_kind(kind) == "cls":
             return cls("cls", pairs, first_exit=1, first_predictor=1, history=True)
         return cls(kind, pairs)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Layout:
-        return cls(**values)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     @property
     def predictors_look_back(self) -> bool:

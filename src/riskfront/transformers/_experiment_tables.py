@@ -155,7 +155,7 @@ def with_exits(
         heads.load_state_dict(load_file(path / "exit_heads.safetensors"))
         return heads.eval()
 
-    made_from = {"beside": first.fingerprint, "layout": layout.to_dict(), "seed": plan.training.seed, **asdict(how)}
+    made_from = {"beside": first.fingerprint, "layout": asdict(layout), "seed": plan.training.seed, **asdict(how)}
     heads = Steps(folder / "training", say).run(f"6-{kind}-exits", made_from, made, loaded)
     return replace(first, exit_heads=heads.to(backbone.device), layout=layout)
 

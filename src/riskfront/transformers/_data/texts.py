@@ -146,7 +146,8 @@ def split_texts(
             f"there must be at least 5 rows to learn from and 2 to calibrate on; got {len(learn)} and {len(keep)}."
         )
     validation, learn = learn[:n_validation], learn[n_validation:]
-    together = 0 if "split" in frame.columns else _with_copies(texts, np.concatenate([validation, learn]))
+    counts = Counter(texts.contents[i] for i in (*validation, *learn))
+    together = 0 if "split" in frame.columns else sum(count for count in counts.values() if count > 1)
     start = float(place[validation].max()) if kept[validation[0]] else 0.0
     end = 1.0 if "split" in frame.columns else KEPT
     if rows.calibration is not None and rows.calibration < len(keep):
@@ -170,12 +171,6 @@ def _kept_for_calibration(frame: pd.DataFrame, learning: bool) -> BoolArray:
             f"{sorted(frame['split'].astype(str).unique())}. Leave the column out to split at random."
         )
     return np.asarray(kept, dtype=bool)
-
-
-def _with_copies(texts: LabelledTexts, rows: IntArray) -> int:
-    """How many of these rows have a text that another of them has."""
-    counts = Counter(texts.contents[i] for i in rows)
-    return sum(count for count in counts.values() if count > 1)
 
 
 def labelled_texts(frame: pd.DataFrame) -> LabelledTexts:

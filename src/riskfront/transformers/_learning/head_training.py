@@ -196,10 +196,10 @@ def train_exit_heads(
 ) -> ExitHeads:
     """One pass through the encoder for what exits read, two with a `pruned_by`, then `fit_exit_heads`."""
     read = read_for_exits(backbone, layout, train, validation, how, pruned_by=pruned_by, seed=seed, progress=progress)
-    return new_exit_heads(backbone, layout, read.train, read.validation, how, seed=seed, progress=progress)
+    return fit_exit_heads(backbone, layout, read.train, read.validation, how, seed=seed, progress=progress)
 
 
-def new_exit_heads(
+def fit_exit_heads(
     backbone: Backbone,
     layout: Layout,
     train: tuple[Tensor, Tensor],
@@ -209,31 +209,13 @@ def new_exit_heads(
     seed: int = 0,
     progress: bool | None = None,
 ) -> ExitHeads:
-    """Exit heads for what was read."""
-    heads = _new(ExitHeads, layout, backbone.n_layers, backbone.width, backbone.n_classes, seed=seed)
-    fit_exit_heads(heads.to(backbone.device), layout, train, validation, how, seed=seed, progress=progress)
-    return heads
-
-
-def fit_exit_heads(
-    heads: ExitHeads,
-    layout: Layout,
-    train: tuple[Tensor, Tensor],
-    validation: tuple[Tensor, Tensor],
-    how: HeadTraining,
-    *,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> None:
     """Cross-entropy to the labels, summed over depths; of each head the epoch with the lowest validation loss is kept.
 
-    Where it is asked for, they also set a temperature for each exit.
-
-    Args:
-        heads: trained in place.
-        train: see ``validation``.
-        validation: what exits read, (examples, depths, parts x width), and labels.
+    `train` and `validation` are what exits read, (examples, depths, parts x width), and labels. Where it is asked for, the
+    latter also set a temperature for each exit.
     """
+    heads: ExitHeads = _new(ExitHeads, layout, backbone.n_layers, backbone.width, backbone.n_classes, seed=seed)
+    heads.to(backbone.device)
     rng = np.random.Generator(np.random.PCG64([seed, 2]))
     optimizer = torch.optim.AdamW(heads.parameters(), lr=how.learning_rate, weight_decay=0.01)
     best = [float("inf")] * len(heads.heads)
@@ -266,7 +248,7 @@ def fit_exit_heads(
         fold_standardisation(
             head[0], *(reads(layout.history, part[None], k)[0] for part in (scale.mean, scale.deviation))
         )
-    heads.eval()
+    return heads.eval()
 
 
 def exit_losses(heads: ExitHeads, layout: Layout, seen: Tensor, labels: Tensor) -> list[Tensor]:

@@ -34,8 +34,8 @@ from riskfront.transformers._folder import encoder_of
 from riskfront.transformers._learning.exit_reading import HeadTraining, Pruner, read_for_exits
 from riskfront.transformers._learning.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers._learning.head_training import (
+    fit_exit_heads,
     head_importance,
-    new_exit_heads,
     train_token_predictors,
     train_word_exit,
 )
@@ -280,7 +280,7 @@ class _Run:
             save_file(found.state_dict(), path / "predictors.safetensors")
 
         made_from = {
-            "layout": layout.to_dict(),
+            "layout": asdict(layout),
             "rows": heads.token_rows,
             "epochs": heads.token_epochs,
             "batch_size": heads.batch_size,
@@ -302,7 +302,7 @@ class _Run:
             parts = ((task.seen, task.training.labels), (task.held, task.validation.labels))
             options: dict[str, Any] = {"seed": self.how.seed, "progress": self.progress}
             read = read_for_exits(backbone, layout, *parts, heads, pruned_by=pruner, **options)
-            found = new_exit_heads(backbone, layout, read.train, read.validation, heads, **options)
+            found = fit_exit_heads(backbone, layout, read.train, read.validation, heads, **options)
             save_file(found.state_dict(), path / "exit_heads.safetensors")
             report = report_exits(
                 Network(backbone, scores, found, predictors, layout, scores_tokens=self.prunes), *parts[1]
@@ -311,7 +311,7 @@ class _Run:
             replace(report, probe=probe_accuracy(read.train, read.whole), pruned=pruned).save(path / "exits.json")
 
         made_from = {
-            "layout": layout.to_dict(),
+            "layout": asdict(layout),
             "rows": heads.rows,
             "epochs": heads.epochs,
             "batch_size": heads.batch_size,
