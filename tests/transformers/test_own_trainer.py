@@ -62,7 +62,9 @@ def test_the_users_trainer_trains_on_the_rows_to_learn_from(
     assert type(given[0]) is Mine
     learnt, held = given[0].train_dataset, given[0].eval_dataset
     assert len(learnt) == len(PARTS.train)
-    assert [learnt[i]["input_ids"] for i in range(5)] == [ids.tolist() for ids in found.tokens(PARTS.train).ids[:5]]
+    assert [learnt[i]["input_ids"] for i in range(5)] == [
+        ids.tolist() for ids in found.tokenize(PARTS.train.examples).ids[:5]
+    ]
     assert len(held) == len(PARTS.validation)
     assert [held[i]["labels"] for i in range(9)] == PARTS.validation.labels[:9].tolist()
     start = load_classifier(str(encoder_folder), 3, classes=found.classes)

@@ -45,7 +45,7 @@ from riskfront.transformers._data.texts import (
     split_texts,
 )
 from riskfront.transformers._folder import encoder_of, must_be_free
-from riskfront.transformers._learning.training import Trained, Training, train
+from riskfront.transformers._learning.training import Training, train
 from riskfront.transformers._pruning.disagreement import TraceWithUnlabelled, check_proxies, with_disagreement
 from riskfront.transformers._pruning.latency import Clock, clocks_of
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
@@ -150,7 +150,7 @@ def trained_parts(
     device: str | None = None,
     say: Callable[[str], None] = lambda line: None,
     progress: bool | None = None,
-) -> tuple[Trained, TextParts]:
+) -> tuple[AdaptiveClassifier, TextParts]:
     """Read and check everything, then train what is missing."""
     check_problem(problem, plan.grid, unlabelled=unlabelled is not None)
     must_be_free(folder)
@@ -171,7 +171,7 @@ def train_parts(
     device: str | None = None,
     say: Callable[[str], None] = lambda line: None,
     progress: bool | None = None,
-) -> Trained:
+) -> AdaptiveClassifier:
     """Train what is missing in the folder of an acceleration."""
     prunes = plan.grid.token > 1 or plan.grid.head > 1  # exits learn from texts with tokens and heads dropped
     options: dict[str, Any] = {"prunes": prunes, "device": device, "say": say, "progress": progress}
@@ -193,7 +193,7 @@ def read_parts(data: str | os.PathLike[str] | pd.DataFrame | Any, plan: Plan, *,
 
 
 def certify(
-    trained: Trained,
+    trained: AdaptiveClassifier,
     parts: TextParts,
     problem: Problem,
     folder: str | os.PathLike[str],
@@ -229,7 +229,7 @@ def certify(
     if isinstance(trace, TraceWithUnlabelled):
         keep_examples(target, trace.elsewhere, plan.seed, UNLABELLED)
     used = frozenset(fresh.texts.contents).union(elsewhere)
-    found = replace(classifier_of(trained), certificate=certificate, calibrated=used)
+    found = replace(trained, certificate=certificate, calibrated=used)
     keep_examples(target, own, plan.seed, notes=notes, configs=space.grid(1) if ordered else ())
     found.save_pretrained(target)
     if certificate:
@@ -267,24 +267,17 @@ def certify_trace(
     return choose(certificate, plan.choose or usual_choice(certificate, trace, split.test)), split.test
 
 
-def classifier_of(trained: Trained) -> AdaptiveClassifier:
-    """Before calibration: it can be saved, and used with thresholds of one's own."""
-    return AdaptiveClassifier(
-        trained.network, trained.tokenizer, trained.classes, trained.max_length, learnt=trained.learnt
-    )
-
-
 def thresholds_of(
-    trained: Trained, validation: LabelledTexts, plan: Plan, problem: Problem | None = None
+    trained: AdaptiveClassifier, validation: LabelledTexts, plan: Plan, problem: Problem | None = None
 ) -> Thresholds:
     """The settings to choose from, laid out by validation texts; the problem says whether other precisions could pay."""
     grid = plan.grid
     precision = grid.precision or ("float32",) if problem is None else grid.precisions(problem, trained.network)
-    return make_thresholds(trained.network, trained.tokens(validation), grid, precision, plan.batch_size)
+    return make_thresholds(trained.network, trained.tokenize(validation.examples), grid, precision, plan.batch_size)
 
 
 def trace_of(
-    trained: Trained,
+    trained: AdaptiveClassifier,
     texts: LabelledTexts,
     folder: Path,
     plan: Plan,
@@ -297,7 +290,7 @@ def trace_of(
         trained.learnt.check_new(texts.contents)
     return PruningTrace(
         trained.network,
-        trained.tokens(texts),
+        trained.tokenize(texts.examples),
         texts.reordered(trained.classes).labels,
         classes=trained.classes,
         folder=folder / TRACES,

@@ -24,12 +24,12 @@ from riskfront._support.files import write_text
 from riskfront._support.progress import ProgressBar
 from riskfront.errors import InvalidInputError
 from riskfront.transformers._accelerate import Plan, read_parts, train_parts
+from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._data.known_texts import fresh_texts
 from riskfront.transformers._data.texts import TRAIN, TextParts, read_texts
 from riskfront.transformers._exits import ExitHeads, Layout, check_kind
 from riskfront.transformers._learning.head_training import train_exit_heads
 from riskfront.transformers._learning.steps import Steps
-from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Thresholds, check_shares, thresholds_at_shares
@@ -93,12 +93,12 @@ def make_tables(
     for kind in how.exits[1:]:
         networks.append(with_exits(kind, trained, parts, folder, plan, say=say, progress=progress))
     fresh = fresh_texts(parts, trained.learnt, leave_out=True)
-    tokens, labels = trained.tokens(fresh.texts), fresh.texts.reordered(trained.classes).labels
+    tokens, labels = trained.tokenize(fresh.texts.examples), fresh.texts.reordered(trained.classes).labels
     options: dict[str, Any] = {"classes": trained.classes, "folder": folder / "traces", "progress": False}
     options["batch_size"] = plan.batch_size
     others = [PruningTrace(network, tokens, labels, **options) for network in networks[1:]]
     traces = [PruningTrace(networks[0], tokens, labels, beside=others, **options), *others]
-    held = trained.tokens(parts.validation)
+    held = trained.tokenize(parts.validation.examples)
     thresholds = [
         thresholds_at_shares(
             network, held, head=how.head_shares, token=how.token_shares, n_layer=how.n_exits, batch_size=plan.batch_size
@@ -126,7 +126,7 @@ def rows_of(frame: pd.DataFrame, test_split: str) -> pd.DataFrame:
 
 def with_exits(
     kind: str,
-    trained: Trained,
+    trained: AdaptiveClassifier,
     parts: TextParts,
     folder: Path,
     plan: Plan,
@@ -146,7 +146,7 @@ def with_exits(
 
     def made(path: Path) -> None:
         texts = [part.reordered(trained.classes) for part in (parts.train, parts.validation)]
-        seen, held = ((trained.tokens(part), part.labels) for part in texts)
+        seen, held = ((trained.tokenize(part.examples), part.labels) for part in texts)
         found = train_exit_heads(backbone, layout, seen, held, how, seed=plan.training.seed, progress=progress)
         save_file(found.state_dict(), path / "exit_heads.safetensors")
 

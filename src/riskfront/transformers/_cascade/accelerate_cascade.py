@@ -15,13 +15,13 @@ from riskfront.transformers._accelerate import (
     Plan,
     certify_trace,
     check_problem,
-    classifier_of,
     declared,
     read_parts,
     thresholds_of,
     trace_of,
     train_parts,
 )
+from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._cascade.cascade_classifier import CascadeClassifier, both_learnt, class_order
 from riskfront.transformers._cascade.cascade_trace import COLUMNS, CascadeTrace, cascade_space, small_thresholds
 from riskfront.transformers._cascade.small_pipeline import PipelineTrace, SmallPipeline
@@ -29,7 +29,6 @@ from riskfront.transformers._certifying import CALIBRATION, keep_examples
 from riskfront.transformers._data.known_texts import Learnt, fresh_texts
 from riskfront.transformers._data.texts import TextParts
 from riskfront.transformers._folder import encoder_of, must_be_free
-from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Grid
 from riskfront.transformers._speed_up import alternatives, measure_gain, save_alternatives
@@ -73,7 +72,7 @@ def accelerate_cascade(
     before = known[0].and_from(known[-1].contents).and_from(parts.train.contents)
     fresh_texts(parts, before, leave_out=plan.leave_out_repeats)  # said before hours of training, not after
 
-    def trained(name: str, model: str | os.PathLike[str]) -> Trained:
+    def trained(name: str, model: str | os.PathLike[str]) -> AdaptiveClassifier:
         say(f"{name}: {os.fspath(model)}")
         return train_parts(model, parts, folder / name, plan, device=device, say=say, progress=progress)
 
@@ -83,8 +82,8 @@ def accelerate_cascade(
 
 
 def certify_cascade(
-    small: Trained | SmallPipeline,
-    large: Trained,
+    small: AdaptiveClassifier | SmallPipeline,
+    large: AdaptiveClassifier,
     parts: TextParts,
     problem: Problem,
     folder: str | os.PathLike[str],
@@ -108,7 +107,7 @@ def certify_cascade(
         held, first = small.trace_of(parts.validation), small.trace_of(fresh.texts)
     else:
         validation = parts.validation.reordered(small.classes)
-        held = PruningTrace(small.network, small.tokens(validation), validation.labels, progress=progress)
+        held = PruningTrace(small.network, small.tokenize(validation.examples), validation.labels, progress=progress)
         first = trace_of(small, fresh.texts, target / "small", plan, progress=progress)
     space = cascade_space(thresholds_of(large, parts.validation, plan), small_thresholds(held, n_small))
     second = trace_of(large, fresh.texts, target / "large", plan, progress=progress)
@@ -116,8 +115,7 @@ def certify_cascade(
     asked: dict[str, Any] = {"notes": fresh.notes, "say": say, "progress": progress}
     certificate, test = certify_trace(trace, space, problem, plan, target, fresh.texts.contents, **asked)
     used = frozenset(fresh.texts.contents)
-    quick = small if isinstance(small, SmallPipeline) else classifier_of(small)
-    found = CascadeClassifier(quick, classifier_of(large), certificate, calibrated=used)
+    found = CascadeClassifier(small, large, certificate, calibrated=used)
     if isinstance(first, PipelineTrace):
         first.save(target / "small" / CALIBRATION)
     else:

@@ -18,6 +18,7 @@ from torch import nn
 
 from riskfront._support.arrays import Array
 from riskfront.errors import InvalidInputError
+from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._backbones.backbone import (
     DTYPES,
     Backbone,
@@ -29,7 +30,7 @@ from riskfront.transformers._backbones.backbone import (
 from riskfront.transformers._data.known_texts import Learnt, is_classifier, weights_digest
 from riskfront.transformers._data.texts import Label, LabelledTexts, TextParts
 from riskfront.transformers._data.tokens import Tokens, load_tokenizer, tokenize
-from riskfront.transformers._exits import ExitHeads, Layout, TokenPredictors, WordExit, check_kind, must_be_of_kind
+from riskfront.transformers._exits import ExitHeads, Layout, TokenPredictors, WordExit, check_kind
 from riskfront.transformers._folder import encoder_of
 from riskfront.transformers._learning.exit_reading import HeadTraining, Pruner, read_for_exits
 from riskfront.transformers._learning.fine_tuning import FineTuning, fine_tune
@@ -94,21 +95,6 @@ class Training:
             raise InvalidInputError(f"max_length must be at least 3: a token and two marks; got {self.max_length}.")
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A network, the order of its classes, what its texts become, and which texts it learnt from (None: not known)."""
-
-    network: Network
-    classes: tuple[Label, ...]
-    tokenizer: Any
-    max_length: int
-    learnt: Learnt | None = None
-
-    def tokens(self, texts: LabelledTexts) -> Tokens:
-        must_be_of_kind(self.network.layout.pairs, texts.second is not None)
-        return tokenize(self.tokenizer, texts.examples, self.max_length)
-
-
 def train(
     model: str | os.PathLike[str],
     parts: TextParts,
@@ -119,11 +105,11 @@ def train(
     device: str | None = None,
     say: Callable[[str], None] = lambda line: None,
     progress: bool | None = None,
-) -> Trained:
-    """Train what is missing in `folder`; the same call later goes on at the first step that was not finished.
+) -> AdaptiveClassifier:
+    """A classifier before calibration. What is missing in `folder` is trained; the same call later goes on at the first step
+    that was not finished.
 
     Without `prunes` there are no token predictors, and exits learn from whole texts alone: for settings that drop nothing.
-
     Calibration texts are not touched: a guarantee needs examples that nothing was learnt from.
     """
     how = how or Training()
@@ -156,9 +142,8 @@ def train(
         say(str(said))
         if (warning := said.warning()) is not None:
             warnings.warn(warning, stacklevel=2)
-    return Trained(
-        network, task.classes, task.tokenizer, task.max_length, task.learnt.and_from(task.validation.contents)
-    )
+    learnt = task.learnt.and_from(task.validation.contents)
+    return AdaptiveClassifier(network, task.tokenizer, task.classes, task.max_length, learnt=learnt)
 
 
 @dataclass(frozen=True)
