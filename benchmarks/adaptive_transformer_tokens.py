@@ -25,7 +25,7 @@ from riskfront.transformers._data.known_texts import fresh_texts
 from riskfront.transformers._data.texts import TextParts, read_texts
 from riskfront.transformers._exits import ExitHeads, TokenPredictors
 from riskfront.transformers._experiment_tables import rows_of, trace_all
-from riskfront.transformers._learning.exit_reading import HeadTraining, Pruner
+from riskfront.transformers._learning.exit_reading import HeadTraining
 from riskfront.transformers._learning.fine_tuning import FineTuning
 from riskfront.transformers._learning.head_training import train_exit_heads
 from riskfront.transformers._pruning.network import Network
@@ -52,7 +52,7 @@ def with_heads(
     if not file.is_file():
         texts = [part.reordered(trained.classes) for part in (parts.train, parts.validation)]
         seen, held = ((trained.tokenize(part.examples), part.labels) for part in texts)
-        pruner = Pruner(network.predictors, network.head_scores) if pruned else None
+        pruner = network if pruned else None
         found = train_exit_heads(backbone, layout, seen, held, plan.training.heads, pruned_by=pruner, progress=False)
         file.parent.mkdir(parents=True, exist_ok=True)
         save_file(found.state_dict(), file)

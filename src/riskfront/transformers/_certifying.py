@@ -138,8 +138,7 @@ def certify_planned(
     with ProgressBar("planning", len(configs), shown=progress) as bar:
         planning = _table(trace, configs, split.opt, groups, bar)
     plan = method.plan(planning, problem)
-    testing = _Testing(trace, plan, configs, split.test)
-    certificate = test_plan(plan, testing.table(_part(groups, split.test)), problem)
+    certificate = test_plan(plan, _on_demand(trace, plan, configs, split.test, groups), problem)
     tested = [configs[row] for row in plan.rows[: len(certificate.path)]]
     digests = {"opt": planning.sha256, "test": _table(trace, tested, split.test, groups).sha256 if tested else None}
     certificate = replace(certificate, data_sha256=fingerprint(digests, {}), split_by=split.by)
@@ -154,20 +153,20 @@ def _table(
     positions: IntArray,
     groups: Mapping[str, Groups],
     bar: ProgressBar | None = None,
+    names: Sequence[str] = (),
 ) -> LossTable:
-    """Settings with the same passes are asked for one after the other."""
-    found: dict[int, dict[str, Array]] = {}
-    for i in _in_pass_order(configs):
-        found[i] = trace.losses(configs[i], positions)
+    """These columns or all; settings with the same passes are asked for one after the other."""
+    columns: dict[str, Array] = {}
+    for place in sorted(range(len(configs)), key=lambda i: [str(configs[i].get(name)) for name in _PASS]):
+        losses = trace.losses(configs[place], positions)
+        for name in columns or names or losses:
+            if name not in columns:
+                columns[name] = np.empty((len(configs), len(positions)), dtype=losses[name].dtype)
+            columns[name][place] = losses[name]
         if bar is not None:
             bar.advance(1)
-    columns = {name: np.stack([found[i][name] for i in range(len(configs))]) for name in found[0]}
-    return LossTable([dict(config) for config in configs], columns, _part(groups, positions), trace.bounds)
-
-
-def _in_pass_order(configs: Sequence[Config]) -> list[int]:
-    """Positions of settings, those with the same passes one after the other."""
-    return sorted(range(len(configs)), key=lambda i: [str(configs[i].get(name)) for name in _PASS])
+    bounds = {name: ends for name, ends in trace.bounds.items() if name in columns}
+    return LossTable([dict(config) for config in configs], columns, _part(groups, positions), bounds)
 
 
 def _part(groups: Mapping[str, Groups], positions: IntArray) -> dict[str, Groups]:
@@ -175,29 +174,22 @@ def _part(groups: Mapping[str, Groups], positions: IntArray) -> dict[str, Groups
     return {name: Groups(whole.levels, whole.codes[positions]) for name, whole in groups.items()}
 
 
-class _Testing:
+def _on_demand(
+    trace: Traced, plan: TestPlan, configs: Sequence[Config], positions: IntArray, groups: Mapping[str, Groups]
+) -> LossTable:
     """The outcomes of planned settings on testing texts, each found when a test asks for it."""
+    known: dict[int, dict[str, Array]] = {}
+    opt, shape = plan.opt, (plan.opt.n_configs, len(positions))
 
-    def __init__(self, trace: Traced, plan: TestPlan, configs: Sequence[Config], positions: IntArray) -> None:
-        self._trace, self._plan, self._configs, self._positions = trace, plan, configs, positions
-        self._known: dict[int, dict[str, Array]] = {}
-
-    def table(self, groups: Mapping[str, Groups]) -> LossTable:
-        opt = self._plan.opt
-        shape = opt.n_configs, len(self._positions)
-        columns = {
-            name: PlannedColumn(partial(self._losses, name), shape, opt.is_binary(name)) for name in opt.loss_names
-        }
-        return opt.on_demand(columns, groups, batch_size=1)
-
-    def _losses(self, name: str, rows: IntArray) -> Array:
+    def losses(name: str, rows: IntArray) -> Array:
         """(rows, testing texts)"""
         for row in map(int, rows):
-            if row not in self._known:
-                self._known[row] = self._trace.losses(self._configs[row], self._positions)
-        if not len(rows):
-            return np.empty((0, len(self._positions)))
-        return np.stack([self._known[int(row)][name] for row in rows])
+            if row not in known:
+                known[row] = trace.losses(configs[row], positions)
+        return np.stack([known[int(row)][name] for row in rows]) if len(rows) else np.empty((0, len(positions)))
+
+    columns = {name: PlannedColumn(partial(losses, name), shape, opt.is_binary(name)) for name in opt.loss_names}
+    return opt.on_demand(columns, _part(groups, positions), batch_size=1)
 
 
 def has_known_order(method: str | Method, search: Any, thresholds: Thresholds, problem: Problem) -> bool:
@@ -225,19 +217,10 @@ def frontier_of(
     trace: Traced, configs: Sequence[Config], grid: ValueGrid, method: Method, seed: int, progress: bool | None = None
 ) -> Frontier:
     """The frontier of these settings on all texts of a trace."""
-    names = list(grid.problem.losses)
-    columns: dict[str, Any] = {}
-    with ProgressBar("settings", len(configs), shown=progress) as bar:
-        for place in _in_pass_order(configs):
-            losses = trace.losses(configs[place], trace.examples)
-            for name in names:
-                if name not in columns:
-                    columns[name] = np.empty((len(configs), len(trace.examples)), dtype=losses[name].dtype)
-                columns[name][place] = losses[name]
-            bar.advance(1)
-    bounds = {name: trace.bounds[name] for name in names if name in trace.bounds}
     groups = all_groups(trace.groups, len(trace.examples))
-    table = LossTable([dict(config) for config in configs], columns, groups, bounds).with_compared_examples()
+    with ProgressBar("settings", len(configs), shown=progress) as bar:
+        whole = _table(trace, configs, trace.examples, groups, bar, list(grid.problem.losses))
+    table = whole.with_compared_examples()
     check_fit(grid.at([0] * len(grid.varying)), table)
     return make_frontier(table, grid, resolve_defaults(method, table, table.n_examples), seed)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from riskfront._data.table import LossTable
 from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
@@ -30,6 +30,7 @@ from riskfront.transformers._data.texts import TRAIN, TextParts, read_texts
 from riskfront.transformers._exits import ExitHeads, Layout, check_kind
 from riskfront.transformers._learning.head_training import train_exit_heads
 from riskfront.transformers._learning.steps import Steps
+from riskfront.transformers._learning.training import loaded
 from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Thresholds, check_shares, thresholds_at_shares
@@ -144,19 +145,17 @@ def with_exits(
     backbone, how = first.backbone, plan.training.heads
     sizes = (layout, backbone.n_layers, backbone.width, backbone.n_classes)
 
-    def made(path: Path) -> None:
+    def make(path: Path) -> None:
         texts = [part.reordered(trained.classes) for part in (parts.train, parts.validation)]
         seen, held = ((trained.tokenize(part.examples), part.labels) for part in texts)
         found = train_exit_heads(backbone, layout, seen, held, how, seed=plan.training.seed, progress=progress)
         save_file(found.state_dict(), path / "exit_heads.safetensors")
 
-    def loaded(path: Path) -> ExitHeads:
-        heads = ExitHeads(*sizes)
-        heads.load_state_dict(load_file(path / "exit_heads.safetensors"))
-        return heads.eval()
+    def load(path: Path) -> ExitHeads:
+        return loaded(ExitHeads(*sizes), path / "exit_heads.safetensors")
 
     made_from = {"beside": first.fingerprint, "layout": asdict(layout), "seed": plan.training.seed, **asdict(how)}
-    heads = Steps(folder / "training", say).run(f"6-{kind}-exits", made_from, made, loaded)
+    heads = Steps(folder / "training", say).run(f"6-{kind}-exits", made_from, make, load)
     return replace(first, exit_heads=heads.to(backbone.device), layout=layout)
 
 

@@ -107,9 +107,9 @@ def weights_digest(model: Any) -> str:
     return digest.hexdigest()
 
 
-def is_classifier(model: Any) -> bool:
-    """Whether the files of a model are those of a text classifier, which must have learnt from somebody's labels."""
-    return any(str(kind).endswith("ForSequenceClassification") for kind in model.config.architectures or ())
+def is_classifier(config: Any) -> bool:
+    """Whether this is the configuration of a text classifier, which must have learnt from somebody's labels."""
+    return any(str(kind).endswith("ForSequenceClassification") for kind in config.architectures or ())
 
 
 @dataclass(frozen=True)

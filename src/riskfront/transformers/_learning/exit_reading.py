@@ -89,19 +89,6 @@ class HeadTraining:
 
 
 @dataclass(frozen=True)
-class Pruner:
-    """What drops tokens and heads.
-
-    Args:
-        predictors: of tokens.
-        head_scores: (layers, heads).
-    """
-
-    predictors: TokenPredictors
-    head_scores: Array
-
-
-@dataclass(frozen=True)
 class ExitInputs:
     """What exits read, (passes, depths, parts x width), and labels, of training and of validation examples.
 
@@ -132,7 +119,7 @@ def read_for_exits(
     validation: Labelled,
     how: HeadTraining,
     *,
-    pruned_by: Pruner | None = None,
+    pruned_by: Network | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> ExitInputs:
@@ -145,7 +132,7 @@ def read_for_exits(
         for tokens, labels in parts:
             read = [exit_features(backbone, layout, tokens, how.batch_size, bar)]
             if pruned_by is not None:
-                read.append(pruned_features(backbone, layout, tokens, how.batch_size, pruned_by, seed=seed, bar=bar))
+                read.append(pruned_features(pruned_by, tokens, how.batch_size, seed=seed, bar=bar))
             targets = torch.tensor(labels, device=backbone.device)
             found.append((torch.cat(read), targets.repeat(len(read))))
     return ExitInputs(found[0], found[1], len(validation[0]))
@@ -161,26 +148,17 @@ def exit_features(
     backbone: Backbone, layout: Layout, tokens: Tokens, batch_size: int, bar: ProgressBar | None = None
 ) -> Tensor:
     """(examples, depths, parts x width): what each exit reads of its own depth, of whole texts."""
-    predictors = TokenPredictors(layout, backbone.n_layers, backbone.width)
-    return _features(_beside(backbone, layout, predictors, None), tokens, batch_size, [(0.0, 0.0)], bar=bar)
+    return _features(without_exits(backbone, layout), tokens, batch_size, [(0.0, 0.0)], bar=bar)
 
 
 @torch.no_grad()
 def pruned_features(
-    backbone: Backbone,
-    layout: Layout,
-    tokens: Tokens,
-    batch_size: int,
-    pruner: Pruner,
-    *,
-    seed: int = 0,
-    bar: ProgressBar | None = None,
+    network: Network, tokens: Tokens, batch_size: int, *, seed: int = 0, bar: ProgressBar | None = None
 ) -> Tensor:
     """The same where each batch has a token and a head threshold of its own, drawn at random."""
-    network = _beside(backbone, layout, pruner.predictors, pruner.head_scores)
     scores, _ = scores_and_entropies(network, tokens.take(np.arange(min(len(tokens), SAMPLE))), batch_size)
     taus = [
-        (float(np.quantile(scores, token)), float(np.quantile(pruner.head_scores, head)) if head else 0.0)
+        (float(np.quantile(scores, token)), float(np.quantile(network.head_scores, head)) if head else 0.0)
         for token in TOKEN_SHARES
         for head in HEAD_SHARES
     ]
@@ -220,8 +198,11 @@ def _features(
     return found
 
 
-def _beside(backbone: Backbone, layout: Layout, predictors: TokenPredictors, head_scores: Array | None) -> Network:
+def without_exits(
+    backbone: Backbone, layout: Layout, predictors: TokenPredictors | None = None, head_scores: Array | None = None
+) -> Network:
     """A network whose exits nobody asks."""
     scores = np.ones((backbone.n_layers, backbone.n_heads)) if head_scores is None else head_scores
     exits = ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes)
+    predictors = predictors or TokenPredictors(layout, backbone.n_layers, backbone.width)
     return Network(backbone, scores, exits, predictors, layout)

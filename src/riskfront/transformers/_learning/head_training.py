@@ -29,13 +29,14 @@ from riskfront.transformers._exits import (
     fold_standardisation,
     log_softmax_by_example,
 )
-from riskfront.transformers._learning.exit_reading import HeadTraining, Pruner, read_for_exits
+from riskfront.transformers._learning.exit_reading import HeadTraining, Labelled, read_for_exits
+from riskfront.transformers._pruning.network import Network
 
 WORD_STEPS, WORD_RATE = 60, 0.05
 SAMPLE = 256  # examples whose tokens' states give the scale of what token predictors read
 
 
-def train_word_exit(train: tuple[Tokens, IntArray], validation: tuple[Tokens, IntArray], n_classes: int) -> WordExit:
+def train_word_exit(train: Labelled, validation: Labelled, n_classes: int) -> WordExit:
     """All examples at each step; the step with the lowest validation loss is kept, so that entropies mean what they say."""
     read, held = (tokens.words(np.arange(len(tokens))) for tokens, _ in (train, validation))
     wanted, truth = (torch.tensor(labels) for _, labels in (train, validation))
@@ -186,11 +187,11 @@ def state_sample(backbone: Backbone, layout: Layout, tokens: Tokens, batch_size:
 def train_exit_heads(
     backbone: Backbone,
     layout: Layout,
-    train: tuple[Tokens, IntArray],
-    validation: tuple[Tokens, IntArray],
+    train: Labelled,
+    validation: Labelled,
     how: HeadTraining,
     *,
-    pruned_by: Pruner | None = None,
+    pruned_by: Network | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> ExitHeads:
