@@ -61,14 +61,11 @@ FROM_THE_FULL_MODEL = OrderedKnob(safest={"tau_layer": "low"})
 TRACES = "traces"
 UNLABELLED = f"{TRACES}/unlabelled.safetensors"
 ASKED = "uses/texts"  # which texts questions were put to
-ASKED_HERE: dict[
-    str, tuple[frozenset[bytes], UseOfTestSet]
-] = {}  # by this process: question -> to which texts, and what
+#: by this process: question -> to which texts, and what
+ASKED_HERE: dict[str, tuple[frozenset[bytes], UseOfTestSet]] = {}
 ASKING = Lock()
 SHARED, REMEMBERED = 0.05, 200
-CALIBRATION = (
-    f"{TRACES}/calibration.safetensors"  # not needed to answer: whoever deploys the folder may leave traces out
-)
+CALIBRATION = f"{TRACES}/calibration.safetensors"  # not needed to answer: a deployed folder may lack it
 _PASS = ("precision", "tau_head", "tau_token")  # what a pass depends on
 
 
@@ -241,9 +238,7 @@ def looks_before(
 
     Texts are known by their content: another seed, other thresholds or a model that was trained again are new questions to
     them, whose thresholds may be the same. All their deltas count, and the verdict states the confidence that is left.
-
-    Args:
-        model: the digest of what is certified.
+    `model` is the digest of what is certified.
     """
     named = search if isinstance(search, str) else type(search).__qualname__
     said = f"seed {seed}, {budget} settings"

@@ -100,8 +100,7 @@ class Layout:
     Args:
         exits: what exits read, "pooled" or "cls"; see `pooling.features`.
         pairs: whether the examples are pairs of texts.
-        first_exit: see ``first_predictor``.
-        first_predictor: the depth of the first exit and of the first token predictor, 0 or 1.
+        first_exit: the depth of the first exit, `first_predictor`: of the first token predictor, 0 or 1.
         history: whether each also reads what stood at the depths before its own, side by side, as in the paper.
         token_history: the same for token predictors, where it is not the same as for exits.
     """

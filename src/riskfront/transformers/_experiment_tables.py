@@ -49,8 +49,7 @@ class TablePlan:
         variant: of the training, such as "paper" or "early".
         plan: rows, training, seed, and what the model learnt from before; its grid is not used.
         exits: what exits read, each a table of its own: "pooled", "cls".
-        head_shares: see ``token_shares``.
-        token_shares: a threshold for each share of scores to lie below it; every pair costs a pass.
+        token_shares: a threshold for each share of scores to lie below it, as `head_shares`; every pair costs a pass.
         n_exits: thresholds of exits.
         test_split: rows to trace are marked with this in the column `split`; by default all that are not marked train.
     """

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import norm
 
 from riskfront._calibration.certificates.certificate import Certificate
+from riskfront._problems.problem import Problem
 from riskfront._reporting.page import Section, report_html
 from riskfront._support.arrays import Array
 from riskfront._support.files import write_text
@@ -71,7 +73,7 @@ def what_each_brought(certificate: Certificate) -> list[Brought]:
     full = np.logical_and.reduce([off[name] for name in off]) if off else np.zeros(len(table), dtype=bool)
     if len(varied) < 2 or not full.any() or not cost[full].min() > 0:
         return []
-    holds = _within_limits(certificate)
+    holds = _within_limits(certificate.problem, table)
     base = float(cost[full].min())
 
     def times(rows: Array) -> float:
@@ -84,12 +86,11 @@ def what_each_brought(certificate: Certificate) -> list[Brought]:
     return found
 
 
-def _within_limits(certificate: Certificate) -> Array:
+def _within_limits(problem: Problem, table: pd.DataFrame) -> Array:
     """(settings,): whether the means on planning texts are within all limits."""
-    table, problem = certificate.explored, certificate.problem
-    holds = np.ones(len(table) if table is not None else 0, dtype=bool)
+    holds = np.ones(len(table), dtype=bool)
     for name, limit in zip(problem.limit_names, problem.limits, strict=True):
-        values = table[name].to_numpy(dtype=float) if table is not None else np.empty(0)
+        values = table[name].to_numpy(dtype=float)
         holds &= values <= limit.compared_with if limit.at_least is None else values >= limit.compared_with
     return holds
 

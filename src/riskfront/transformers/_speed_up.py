@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,8 @@ class Gain:
     Args:
         operations: of the full model, divided by those of the certified setting.
         seconds: of the plain model, divided by those of the certified setting, on this machine, in batches of 32 by length.
-        full_accuracy: see ``accuracy``.
-        accuracy: of the full model and at the certified setting, of all texts, answered or not.
+        full_accuracy: of the full model, of all texts, answered or not.
+        accuracy: the same at the certified setting.
         answered: the share of texts that get an answer.
         drop_error: the standard error of the mean drop of accuracy.
         seconds_alone: as ``seconds``, one text at a time, as a single caller waits for it; None where it was not measured.
@@ -229,38 +230,26 @@ def _linear(
     from sklearn.preprocessing import FunctionTransformer
 
     seen, labels = _joined(train.examples), np.array([train.classes[i] for i in train.labels])
-    new, truth = _joined(texts.examples), np.array([texts.classes[i] for i in texts.labels])
+    new, truth = np.array(_joined(texts.examples), dtype=object), np.array([texts.classes[i] for i in texts.labels])
     if len(set(labels.tolist())) < 2:
         return []
+    as_one, half, right = _joined(sample), np.arange(len(new)) % 2 == 0, 0
 
-    def words() -> Any:
-        return make_pipeline(
-            TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(C=10, max_iter=300)
-        )
+    def row(name: str, model: Any, accuracy: float) -> Alternative:
+        return Alternative(name, accuracy, len(new), *_clocked(model.predict, as_one))
 
-    def embedded() -> Any:
-        return make_pipeline(
-            FunctionTransformer(lambda given: _mean_embeddings(found, given)), LogisticRegression(max_iter=300)
-        )
-
-    as_one, rows = _joined(sample), []
-    for name, make in (
-        ("TF-IDF and logistic regression", words),
-        ("mean word embedding, logistic regression", embedded),
-    ):
-        model = make().fit(seen, labels)
-        rows.append(
-            Alternative(name, float((model.predict(new) == truth).mean()), len(new), *_clocked(model.predict, as_one))
-        )
-    half = np.arange(len(new)) % 2 == 0
-    right = 0
+    vectors = FunctionTransformer(partial(_mean_embeddings, found))
+    words = make_pipeline(
+        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(C=10, max_iter=300)
+    )
+    embedded = make_pipeline(vectors, LogisticRegression(max_iter=300))
+    alone, means = (float((model.fit(seen, labels).predict(new) == truth).mean()) for model in (words, embedded))
+    rows = [row("TF-IDF and logistic regression", words, alone)]
     for held in (half, ~half):
-        more = [*seen, *(text for text, out in zip(new, held, strict=True) if not out)]
-        model = words().fit(more, np.concatenate([labels, truth[~held]]))
-        right += int((model.predict([text for text, out in zip(new, held, strict=True) if out]) == truth[held]).sum())
-    clock = _clocked(model.predict, as_one)
-    rows.insert(1, Alternative("the same, half of the calibration labels too", right / len(new), len(new), *clock))
-    return rows
+        words.fit([*seen, *new[~held]], np.concatenate([labels, truth[~held]]))
+        right += int((words.predict(new[held]) == truth[held]).sum())
+    rows.append(row("the same, half of the calibration labels too", words, right / len(new)))
+    return [*rows, row("mean word embedding, logistic regression", embedded, means)]
 
 
 def _joined(examples: list[Any]) -> list[str]:

@@ -21,12 +21,8 @@ ENCODER = f"an encoder of a family that is known here ({SUPPORTED})"
 
 
 class Backbone:
-    """A Hugging Face sequence classifier of a family that is known here.
-
-    Args:
-        model: such as BertForSequenceClassification. It is refused when what is computed here layer by layer is not what the
-            model itself computes.
-    """
+    """A Hugging Face sequence classifier of a family that is known here, such as BertForSequenceClassification. It is refused
+    when what is computed here layer by layer is not what the model itself computes."""
 
     def __init__(self, model: Any) -> None:
         self.config: Any = getattr(model, "config", None)

@@ -97,8 +97,7 @@ class DisentangledAttention:
     Args:
         scale: what scores are divided by.
         rows: as `distance_rows`; None without distances.
-        keys: see ``queries``.
-        queries: (heads, distances, head size); None where the model does without.
+        keys: (heads, distances, head size), as `queries`; None where the model does without.
     """
 
     scale: float

@@ -63,11 +63,7 @@ class Extras:
 
 
 class Family:
-    """A family whose layers are built like those of BERT; others override what differs.
-
-    Args:
-        model: a Hugging Face sequence classifier.
-    """
+    """A family whose layers are built like those of BERT; others override what differs."""
 
     where = Parts()
     reads_types = True  # which of two texts a token is of
@@ -223,9 +219,8 @@ def sharpened(family: Family) -> Iterator[None]:
     before = [weight.clone() for weight in weights.values()]
     try:
         for weight in weights.values():
-            size = (
-                float(weight.norm()) / len(weight) ** 0.5
-            )  # of queries, and about that of keys, to states of size one
+            # of queries, and about that of keys, to states of size one
+            size = float(weight.norm()) / len(weight) ** 0.5
             weight.mul_(max(1.0, SPREAD / max(size, 1e-3) ** 2))
         yield
     finally:

@@ -141,11 +141,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class PipelineTrace:
-    """What a pipeline says of each example.
-
-    Args:
-        probabilities: (n, classes); `labels`: (n,).
-    """
+    """What a pipeline says of each example: probabilities, (n, classes), beside labels, (n,)."""
 
     probabilities: Array
     labels: IntArray

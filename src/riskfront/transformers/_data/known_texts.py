@@ -129,7 +129,6 @@ def fresh_texts(
         unlabelled: contents of the unlabelled texts that are used too. Of all copies of a text, with a label or without, one
             counts, drawn at random, where it stands: so texts with labels are a random part of all different texts.
         parts: validation texts count as learnt from, because thresholds are laid out by them.
-        learnt: what the model learnt from.
         leave_out: whether to go on without the others; if not, one such text is an error.
     """
     if learnt is None:
@@ -203,12 +202,6 @@ def unlabelled_texts(
     frequent texts on one side only (.31 false certificates at delta .1). So one copy of each text counts, drawn from all its
     copies in both files, where it stands: `fresh_texts(..., unlabelled=contents)` leaves out the others there. And where some
     texts are left out, so are those that the random split would not have put among the calibration texts.
-
-    Args:
-        data: as for `accelerate`; a column `label` is not looked at.
-        parts: calibration and validation texts are among what is refused.
-        learnt: what the model learnt from.
-        leave_out: whether to go on without texts that are refused; if not, one such text is an error.
     """
     first, second = one_or_two(read_texts(data))
     found = LabelledTexts(first, second, np.zeros(len(first), dtype=np.int64), parts.calibration.classes)

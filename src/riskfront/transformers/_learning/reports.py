@@ -40,12 +40,8 @@ TEXTS = 200  # that are looked at, at most: five passes
 
 @torch.no_grad()
 def probe_accuracy(train: tuple[Tensor, Tensor], held: tuple[Tensor, Tensor]) -> tuple[float, ...]:
-    """For each depth the share of held-out examples that a ridge regression on the classes gets right.
-
-    Args:
-        train: see ``held``.
-        held: what exits read, (examples, depths, width), and labels.
-    """
+    """For each depth the share of held-out examples that a ridge regression on the classes gets right, from what exits read,
+    (examples, depths, width), and labels."""
     seen, labels = train[0][:ROWS], train[1][:ROWS]
     classes = int(max(train[1].max(), held[1].max())) + 1
     wanted = functional.one_hot(labels, classes).to(torch.float64)
@@ -109,27 +105,17 @@ class ExitReport(_Report):
 
     @property
     def dead(self) -> list[int]:
-        """Depths whose exit is not clearly better than the most frequent class: within one standard error of it.
-
-        Fewer than 50 examples cannot tell.
-        """
-        if self.n < 50:
-            return []
-        margin = math.sqrt(self.majority * (1 - self.majority) / self.n)
-        return [self.first + k for k, found in enumerate(self.accuracy) if found <= self.majority + margin]
+        """Depths whose exit is not clearly better than the most frequent class."""
+        return [self.first + k for k, found in enumerate(self.accuracy) if self._says_nothing(found)]
 
     @property
     def behind(self) -> list[int]:
         """Depths whose exit is clearly worse than a linear classifier on the same inputs: by two standard errors."""
-        pairs = zip(self.accuracy, self.probe, strict=True) if self.probe and self.n >= 50 else ()
-        return [
-            self.first + k
-            for k, (own, probe) in enumerate(pairs)
-            if own < probe - 2 * math.sqrt((own * (1 - own) + probe * (1 - probe)) / self.n)
-        ]
+        pairs = zip(self.accuracy, self.probe, strict=True) if self.probe else ()
+        return [self.first + k for k, (own, probe) in enumerate(pairs) if _is_worse(own, probe, self.n)]
 
     def __str__(self) -> str:
-        found = " ".join(f"{_short(value)}" for value in self.accuracy)
+        found = " ".join(map(_short, self.accuracy))
         place = "before the first layer and after each" if self.first == 0 else "after each layer"
         linear = f"; a linear classifier there {' '.join(map(_short, self.probe))}" if self.probe else ""
         pruned = f"; with tokens and heads dropped {' '.join(map(_short, self.pruned))}" if self.pruned else ""
@@ -147,20 +133,24 @@ class ExitReport(_Report):
             return said
         return (
             f"{said}. {len(self.behind)} of {len(self.accuracy)} exits answer worse than a linear classifier on what they "
-            f"read, those after {_listed(self.behind)} layers: train them for more epochs (--exit-epochs, HeadTraining)"
+            f"read, those after {str(self.behind)[1:-1]} layers: train them for more epochs (--exit-epochs, HeadTraining)"
         )
 
     @property
     def learnt_nothing(self) -> bool:
-        """Whether the full model is not clearly better than the most frequent class, as for `dead`."""
-        return self.n >= 50 and self.full <= self.majority + math.sqrt(self.majority * (1 - self.majority) / self.n)
+        """Whether the full model is not clearly better than the most frequent class."""
+        return self._says_nothing(self.full)
+
+    def _says_nothing(self, accuracy: float) -> bool:
+        """Within one standard error of the most frequent class; fewer than 50 examples cannot tell."""
+        return self.n >= 50 and accuracy <= self.majority + math.sqrt(self.majority * (1 - self.majority) / self.n)
 
     def warning(self) -> str | None:
         if not self.dead:
             return None
         return (
             f"{len(self.dead)} of {len(self.accuracy)} exits answer no better than the most frequent class "
-            f"({_short(self.majority)}): those after {_listed(self.dead)} layers. Nothing can leave there safely; more rows, "
+            f"({_short(self.majority)}): those after {str(self.dead)[1:-1]} layers. Nothing can leave there safely; more rows, "
             "exits='pooled' or a weight on early layers may help."
         )
 
@@ -194,8 +184,9 @@ def _short(share: float) -> str:
     return f"{share:.3f}".removeprefix("0")
 
 
-def _listed(depths: list[int]) -> str:
-    return ", ".join(map(str, depths))
+def _is_worse(own: float, other: float, n: int) -> bool:
+    """By two standard errors; fewer than 50 examples cannot tell."""
+    return n >= 50 and own < other - 2 * math.sqrt((own * (1 - own) + other * (1 - other)) / n)
 
 
 @dataclass(frozen=True)
@@ -205,10 +196,8 @@ class PruningReport(_Report):
     Args:
         full: nothing dropped.
         tokens_left: share of the tokens that are left, as a mean over layers.
-        tokens: see ``tokens_at_random``.
-        tokens_at_random: with the others dropped by their scores, and as many at random.
-        heads: see ``heads_at_random``.
-        heads_at_random: with half of the heads dropped by their scores, and as many at random.
+        tokens: with the others dropped by their scores, `tokens_at_random`: as many at random.
+        heads: with half of the heads dropped by their scores, `heads_at_random`: as many at random.
         n: examples.
     """
 
@@ -229,23 +218,15 @@ class PruningReport(_Report):
         )
 
     def warning(self) -> str | None:
-        """What is clearly worse than chance, by two standard errors; fewer than 50 examples cannot tell."""
-        pairs = {
-            "tokens": (self.tokens, self.tokens_at_random),
-            "heads": (self.heads, self.heads_at_random),
-        }
-        worse = [
-            name for name, (own, chance) in pairs.items() if self.n >= 50 and own < chance - self._noise(own, chance)
-        ]
+        """What is clearly worse than chance."""
+        pairs = {"tokens": (self.tokens, self.tokens_at_random), "heads": (self.heads, self.heads_at_random)}
+        worse = [name for name, (own, chance) in pairs.items() if _is_worse(own, chance, self.n)]
         if not worse:
             return None
         return (
             f"dropping {' and '.join(worse)} at random hurts less than by their scores: these scores are worth nothing here. "
             "More rows for them (--token-rows, more validation texts) may help."
         )
-
-    def _noise(self, own: float, chance: float) -> float:
-        return 2 * math.sqrt((own * (1 - own) + chance * (1 - chance)) / self.n)
 
 
 @torch.inference_mode()
@@ -369,9 +350,7 @@ class LearningCurve:
     """What more training texts would bring, from what was trained anyway: answers of the first epoch, each given before its
     text was learnt from. That is a learning curve on new texts; dropout is on, and the learning rate still rises at first.
 
-    Args:
-        texts: how many texts there are in each step.
-        right: how many of them were answered rightly.
+    `texts` is how many there are in each step, `right` how many of them were answered rightly.
     """
 
     texts: tuple[int, ...]
@@ -435,10 +414,10 @@ class LearningCurve:
         now, then = self.error_at(self.n), self.error_at(self.n + half)
         moved = f"Moving {half:,} of {n_calibration:,} calibration texts to training"
         if wrong == 0:
-            nothing = (
+            said.append(
                 "The full model has all calibration texts right: more texts to learn from would bring nothing here."
             )
-            return [*said, nothing]
+            return said
         if now is None or then is None:
             said.append(f"No fall is clear in the last of them. {moved} may bring little: this curve cannot tell.")
         else:

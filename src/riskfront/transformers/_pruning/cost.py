@@ -83,11 +83,8 @@ def flops(sizes: Sizes, work: Work) -> Array:
 
 
 def embedding_flops(sizes: Sizes, lengths: IntArray) -> Array:
-    """(examples,): the projection of embeddings that are narrower than the layers; looking them up is free.
-
-    Args:
-        lengths: (examples,), tokens before any is dropped.
-    """
+    """(examples,): the projection of embeddings that are narrower than the layers; looking them up is free. `lengths` are
+    tokens before any is dropped."""
     return 2.0 * lengths * sizes.extras.embedding_width * sizes.width
 
 
@@ -110,9 +107,7 @@ def _exit(sizes: Sizes, work: Work) -> Array:
     for depth in range(layout.first_exit, sizes.n_layers):
         head = 2 * HIDDEN * (layout.exit_parts(depth) * width + sizes.n_classes)
         found[:, depth] = head
-        if (
-            layout.exits == "pooled"
-        ):  # means of one or two texts as products with weights; distance and product of the two
+        if layout.exits == "pooled":  # means of one or two texts as products; distance and product of the two
             texts, others = (2, 5) if layout.pairs else (1, 1)
             found[:, depth] += width * (2 * texts * read[:, depth] + others)
     return found

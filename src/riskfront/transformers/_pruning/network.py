@@ -99,8 +99,7 @@ class Network:
     Args:
         backbone: the fine-tuned classifier.
         head_scores: (layers, heads), a sum of one in each layer.
-        exit_heads: see ``predictors``.
-        predictors: one at every depth of the layout.
+        predictors: one at every depth of the layout, as `exit_heads`.
         layout: where they stand and what they read.
         words: the exit before the embedding; None where there is none.
         scores_tokens: whether the predictors were trained; if not, no token can be dropped.
@@ -172,11 +171,9 @@ class Walk:
     """Some examples on their way through the layers.
 
     Args:
-        network: the layers' home.
         layers: with the heads that are kept.
         tokens: of which the examples at these positions walk.
-        exits: see ``prunes``.
-        prunes: whether exit heads and token predictors will be asked, so that what they look at is kept.
+        exits: whether exit heads will be asked, `prunes`: token predictors, so that what they look at is kept.
         cut: a depth at which the exit will be asked even where no other is.
     """
 

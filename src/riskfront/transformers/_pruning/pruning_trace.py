@@ -37,9 +37,7 @@ class Passes:
     Every threshold above `above` and up to `up_to` keeps the same tokens of that example, so it need not be run again.
 
     Args:
-        examples: (rows,), positions.
-        above: see ``up_to``.
-        up_to: (rows,).
+        examples: (rows,), positions; `above` and `up_to`: (rows,).
         tokens: (rows, layers), tokens that entered each layer.
         probabilities: (rows, layers + 1, classes), by the exit head at each depth and by the classifier after the last layer;
             zeros where there is no exit.
