@@ -103,7 +103,7 @@ def test_removed_heads_are_heads_whose_output_is_zero(case: Case, kept: np.ndarr
     with without_heads(backbone, kept):
         wanted = model(**inputs).logits
     assert_close(run(backbone, backbone.embed(inputs), kept), wanted)
-    widths = [layer.attention_output[0].shape[1] for layer in backbone.layers(kept)]
+    widths = [getattr(layer, "layer", layer).attention_output[0].shape[1] for layer in backbone.layers(kept)]
     assert widths == (8 * kept.sum(axis=1)).tolist(), "their weights are not there any more"
 
 

@@ -138,20 +138,17 @@ class Surrogate:
     def fit(self, points: FloatArray, values: FloatArray) -> None:
         """Learn from all (settings, features) and their (settings,) values."""
         due = len(values) - self._fitted_to >= max(1, len(values) // _GROWTH)
-        self._condition(points, values, "fmin_l_bfgs_b" if due else None)
+        self.believe(points, values, "fmin_l_bfgs_b" if due else None)
         if due:
             self._kernel, self._fitted_to = self._model.kernel_, len(values)
-
-    def believe(self, points: FloatArray, values: FloatArray) -> None:
-        """Take more values for granted, without learning a kernel from them."""
-        self._condition(points, values, None)
 
     def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation, (settings,) each, of what would be told."""
         mean, deviation = self._model.predict(points, return_std=True)
         return mean, np.maximum(deviation, 1e-9)
 
-    def _condition(self, points: FloatArray, values: FloatArray, optimizer: str | None) -> None:
+    def believe(self, points: FloatArray, values: FloatArray, optimizer: str | None = None) -> None:
+        """Take these values for granted, without learning a kernel from them unless there is an optimiser."""
         from sklearn.gaussian_process import GaussianProcessRegressor
 
         kernel = _first_kernel(points.shape[1]) if self._kernel is None else self._kernel

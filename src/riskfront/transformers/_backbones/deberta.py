@@ -153,7 +153,3 @@ class ConvolvedLayer:
         line[owner, places] = batch.states
         around = torch.arange(-reach, reach + 1, device=places.device)
         return line[owner[:, None], places[:, None] + around].flatten(1)
-
-    @property
-    def attention_output(self) -> tuple[Tensor, Tensor]:
-        return self.layer.attention_output

@@ -143,12 +143,13 @@ class Layer:
     Args:
         query_key_value: weight and bias of the three projections, one under the other; None when no head is kept.
         attention_output: weight and bias of the projection that joins the heads.
+        feed_forward: two linear modules with the activation between them.
     """
 
-    query_key_value: tuple[Tensor, Tensor] | None
-    attention_output: tuple[Tensor, Tensor]
+    query_key_value: tuple[Tensor, Any] | None
+    attention_output: tuple[Tensor, Any]
     attention_norm: nn.Module
-    feed_forward: tuple[nn.Linear, Any, nn.Linear]
+    feed_forward: Any
     output_norm: nn.Module
     n_heads: int
     head_size: int

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from riskfront._support.arrays import Array
 from riskfront.transformers._backbones.family import Extras, Family
-from riskfront.transformers._backbones.layer import Attention, Packed, attend
+from riskfront.transformers._backbones.layer import Layer, Packed, attend
 
 
 class ModernBert(Family):
@@ -69,18 +69,8 @@ class ModernBert(Family):
         return self.model.classifier(self.model.head(summary))
 
 
-@dataclass(frozen=True)
-class PreNormLayer:
-    """The weights of one layer with the heads that are kept, named as those of `Layer`; a bias may be None."""
-
-    query_key_value: tuple[Tensor, Tensor | None] | None
-    attention_output: tuple[Tensor, Tensor | None]
-    attention_norm: nn.Module
-    feed_forward: nn.Module
-    output_norm: nn.Module
-    n_heads: int
-    head_size: int
-    attention: Attention
+class PreNormLayer(Layer):
+    """A layer whose norms come before what they normalise; a bias may be None, and the feed-forward network is a module."""
 
     def __call__(self, batch: Packed) -> Packed:
         """The same tokens after this layer."""

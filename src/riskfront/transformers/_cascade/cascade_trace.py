@@ -22,7 +22,7 @@ from riskfront.transformers._cascade.small_pipeline import PipelineTrace
 from riskfront.transformers._pruning.cost import Work, flops
 from riskfront.transformers._pruning.network import Setting
 from riskfront.transformers._pruning.pruning_trace import PruningTrace, is_right
-from riskfront.transformers._pruning.thresholds import Thresholds, quantiles
+from riskfront.transformers._pruning.thresholds import Thresholds, exit_thresholds, rounded
 
 SMALL = "tau_small"
 COLUMNS = ("accuracy_drop", "accuracy_drop_clipped", "error", "flops", "answered", "confidence")
@@ -167,6 +167,4 @@ def small_thresholds(validation: PruningTrace | PipelineTrace, n: int) -> tuple[
     else:
         lowest = np.minimum.accumulate(validation.passes(0.0, 0.0).entropies, axis=1)
         n_classes = validation.network.backbone.n_classes
-    largest = 1.001 * math.log(n_classes)
-    values = [*quantiles(lowest[np.isfinite(lowest)], n - 1), largest]
-    return tuple(sorted({float(f"{value:.5g}") for value in values}))
+    return rounded(exit_thresholds(lowest[np.isfinite(lowest)], n, n_classes))

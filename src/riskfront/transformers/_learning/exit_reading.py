@@ -61,14 +61,11 @@ class HeadTraining:
     temperature: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("token_epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        if self.epochs is not None and self.epochs < 1:
-            raise InvalidInputError(f"epochs must be at least 1, or None for enough; got {self.epochs}.")
-        for name in ("rows", "token_rows"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} must be at least 1, or None for all; got {getattr(self, name)}.")
+        none = {"epochs": ", or None for enough", "rows": ", or None for all", "token_rows": ", or None for all"}
+        for name in ("token_epochs", "batch_size", *none):
+            value = getattr(self, name)
+            if not (value is None and name in none) and value < 1:
+                raise InvalidInputError(f"{name} must be at least 1{none.get(name, '')}; got {value}.")
         if not self.learning_rate > 0:
             raise InvalidInputError(f"learning_rate must be above 0; got {self.learning_rate}.")
 

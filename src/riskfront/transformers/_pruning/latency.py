@@ -51,10 +51,9 @@ class Clock:
         """(examples,): the parts that were run of each example, one text at a time."""
         kept = work.heads
         layers = np.stack([self._layer(work.tokens[:, j], int(kept[j])) for j in range(len(kept))], axis=1)
-        reading = np.concatenate([work.lengths[:, None], work.tokens[:, :-1]], axis=1)
         depths = np.arange(len(kept))
-        exits = self._at(self.exit, reading) * work.asked(network.layout.first_exit)
-        predictors = self._at(self.predictor, reading) * (work.prunes & (depths >= network.layout.first_predictor))
+        exits = self._at(self.exit, work.read) * work.asked(network.layout.first_exit)
+        predictors = self._at(self.predictor, work.read) * (work.prunes & (depths >= network.layout.first_predictor))
         total = (
             self._at(self.embedding, work.lengths)
             + until_leaving(layers + predictors, work.layers_run)

@@ -97,7 +97,7 @@ def make_thresholds(
     layer = exit_thresholds(lowest, grid.layer, network.backbone.n_classes)
     head, token = quantiles(network.head_scores.ravel(), grid.head), token_thresholds(scores, grid.token)
     depth = depths(network.backbone.n_layers, grid.depth)
-    return Thresholds(_rounded(head), _rounded(token), _rounded(layer), tuple(grid.abstain), tuple(precision), depth)
+    return Thresholds(rounded(head), rounded(token), rounded(layer), tuple(grid.abstain), tuple(precision), depth)
 
 
 def thresholds_at_shares(
@@ -120,7 +120,7 @@ def thresholds_at_shares(
         for values, shares in ((network.head_scores.ravel(), head), (scores, token))
     )
     layer = exit_thresholds(lowest, n_layer, network.backbone.n_classes)
-    return Thresholds(_rounded(tau_head), _rounded(tau_token), _rounded(layer))
+    return Thresholds(rounded(tau_head), rounded(tau_token), rounded(layer))
 
 
 def check_shares(head: Sequence[float], token: Sequence[float]) -> None:
@@ -178,6 +178,6 @@ def scores_and_entropies(network: Network, tokens: Tokens, batch_size: int = 32)
     return np.concatenate(scores), np.concatenate(lowest)
 
 
-def _rounded(values: Sequence[float]) -> tuple[float, ...]:
+def rounded(values: Sequence[float]) -> tuple[float, ...]:
     """Five digits, so that people can read them; without repetitions."""
     return tuple(sorted({float(f"{value:.5g}") for value in values}))
