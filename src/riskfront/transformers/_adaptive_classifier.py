@@ -89,10 +89,6 @@ class AdaptiveClassifier(Deployed):
         tokens = self.tokenize(texts)
         return PruningTrace(self.network, tokens, labels, classes=self.classes, progress=False, clocks=clocks)
 
-    @property
-    def learnt_from(self) -> Learnt | None:
-        return self.learnt
-
     @cached_property
     def used_setting(self) -> Setting:
         """The thresholds in use: ``setting``, or those of the certificate. Read once: a certificate is made of data frames,
@@ -166,11 +162,10 @@ class AdaptiveClassifier(Deployed):
 def save_network(network: Network, folder: Path) -> None:
     save_encoder(network.backbone.model, folder)
     tensors = {"head_scores": torch.from_numpy(np.ascontiguousarray(network.head_scores))}
-    predictors = [("predictors", network.predictors)] if network.scores_tokens else []
-    for name, module in (("exit_heads", network.exit_heads), *predictors):
-        tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
-    if network.words is not None:
-        tensors |= {f"words.{key}": value.contiguous() for key, value in network.words.state_dict().items()}
+    predictors = network.predictors if network.scores_tokens else None
+    for name, module in (("exit_heads", network.exit_heads), ("predictors", predictors), ("words", network.words)):
+        of_module = {} if module is None else module.state_dict()
+        tensors |= {f"{name}.{key}": value.contiguous() for key, value in of_module.items()}
     save_file(tensors, folder / "adaptive.safetensors")
     for path in (*folder.glob("*.safetensors"), *(folder / ENCODER).glob("*.safetensors")):
         make_usual(path)
@@ -189,9 +184,10 @@ def load_network(folder: Path, layout: Layout, *, device: str | None = None, dty
         words = WordExit(backbone.n_classes).eval() if "words.weight" in tensors else None
         scores_tokens = any(key.startswith("predictors.") for key in tensors)
         there = {"exit_heads": exit_heads, "predictors": predictors if scores_tokens else None, "words": words}
-        for name, module in ((name, module) for name, module in there.items() if module is not None):
+        for name, module in there.items():
             part = {key.removeprefix(f"{name}."): tensors[key] for key in tensors if key.startswith(f"{name}.")}
-            module.load_state_dict(part)
+            if module is not None:
+                module.load_state_dict(part)
     except (SafetensorError, OSError, KeyError, RuntimeError) as error:
         raise StoreError(
             f"'{folder}' must hold the heads of its model; adaptive.safetensors says no ({error})."

@@ -19,13 +19,7 @@ from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 from riskfront.methods import make_method
 from riskfront.methods._plan import parameters
-from riskfront.transformers._accelerate import (
-    Plan,
-    check_problem,
-    thresholds_of,
-    trace_of,
-    trained_parts,
-)
+from riskfront.transformers._accelerate import Plan, check_problem, thresholds_of, trace_of, trained_parts
 from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._certifying import Traced, frontier_of, keep_examples, record_question
 from riskfront.transformers._data.known_texts import fresh_texts

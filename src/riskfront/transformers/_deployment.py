@@ -37,6 +37,7 @@ class Deployed:
     setting: Any
     calibrated: frozenset[bytes] | None
     used_setting: Any
+    learnt: Any
     _encoder = ENCODER  # the folder of the encoder to which accuracy drops refer
     _needs: Any = ""  # what a saved folder lacks, in the words of its page
 
@@ -51,7 +52,8 @@ class Deployed:
     @property
     def learnt_from(self) -> Learnt | None:
         """What the model learnt from; None where that is not known."""
-        raise NotImplementedError
+        found: Learnt | None = self.learnt
+        return found
 
     def trace(self, texts: Any, labels: IntArray) -> Any:
         """What happens to these texts at every setting; labels are positions in `classes`."""

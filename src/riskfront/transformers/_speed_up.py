@@ -269,17 +269,11 @@ def _mean_embeddings(found: AdaptiveClassifier, texts: list[str]) -> Array:
 
 def _clocked(predict: Callable[[Any], Any], sample: list[Any]) -> tuple[float, float]:
     """Milliseconds a text, one at a time and all together; the faster of two rounds."""
-
-    def once(run: Callable[[], Any], texts: int) -> float:
-        begin = time.perf_counter()
-        run()
-        return 1000 * (time.perf_counter() - begin) / texts
-
     alone = sample[:FEW_ALONE]
     predict(alone[:1])  # weights are cut to size
     return (
-        min(once(lambda: [predict([text]) for text in alone], len(alone)) for _ in range(2)),
-        min(once(lambda: predict(sample), len(sample)) for _ in range(2)),
+        min(1000 * _seconds(lambda: [predict([text]) for text in alone]) / len(alone) for _ in range(2)),
+        min(1000 * _seconds(lambda: predict(sample)) / len(sample) for _ in range(2)),
     )
 
 

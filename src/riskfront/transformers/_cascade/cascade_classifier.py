@@ -26,14 +26,7 @@ from riskfront.transformers._data.known_texts import Learnt, load_contents, save
 from riskfront.transformers._data.tokens import as_list
 from riskfront.transformers._deployment import Deployed, Texts
 from riskfront.transformers._exits import entropy
-from riskfront.transformers._folder import (
-    CALIBRATED,
-    CASCADE,
-    CERTIFICATE,
-    clear,
-    local_folder,
-    must_be_free,
-)
+from riskfront.transformers._folder import CALIBRATED, CASCADE, CERTIFICATE, clear, local_folder, must_be_free
 from riskfront.transformers._pruning.network import Answers
 
 FORMAT = 1

@@ -112,8 +112,9 @@ class CascadeTrace:
         if setting.tau_small == 0:
             return found
         stays, answer, spent = self._by_small(setting.tau_small, positions)
-        right = np.where(stays, answer.argmax(axis=1) == self.large.labels[positions], ~found["error"])
-        full_right = ~found["error"] if setting.large == Setting() else self._full_right(positions)
+        labels = self.large.labels[positions]
+        right = np.where(stays, answer.argmax(axis=1) == labels, ~found["error"])
+        full_right = is_right(self.large.passes(0.0, 0.0, positions).probabilities[:, -1], labels)
         confidence = np.where(stays, answer.max(axis=1), found["confidence"]).astype(np.float32)
         return {
             "accuracy_drop": full_right.astype(np.float32) - right.astype(np.float32),
@@ -144,9 +145,6 @@ class CascadeTrace:
         heads, lengths = self.small.network.kept_heads(0.0).sum(axis=1), self.small.tokens.lengths[positions]
         work = Work(heads, lengths, passes.tokens, depth, exits=True, prunes=False, by_words=by_words)
         return stays, answer[:, self._order], flops(self.small.network.sizes, work)
-
-    def _full_right(self, positions: IntArray) -> Array:
-        return is_right(self.large.passes(0.0, 0.0, positions).probabilities[:, -1], self.large.labels[positions])
 
 
 def cascade_space(large: Thresholds, small: Sequence[float]) -> Space:

@@ -119,13 +119,7 @@ class Rows:
     calibration: int | None = None
 
 
-def split_texts(
-    frame: pd.DataFrame,
-    rows: Rows | None = None,
-    *,
-    seed: int = 0,
-    learning: bool = True,
-) -> TextParts:
+def split_texts(frame: pd.DataFrame, rows: Rows | None = None, *, seed: int = 0, learning: bool = True) -> TextParts:
     """Rows to learn from and rows to calibrate on, drawn at random, each by its own content: neither the order of the rows nor
     rows that were added or dropped move any other row to another part.
 

@@ -126,10 +126,10 @@ def clocks_of(
     return found
 
 
-def fastest(runs: list[Callable[[], Any]], rounds: int = ROUNDS) -> Array:
+def fastest(runs: list[Callable[[], Any]]) -> Array:
     """Milliseconds of each, the lowest of several rounds in which all take turns."""
     best = np.full(len(runs), np.inf)
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         for i, run in enumerate(runs):
             begin = time.perf_counter()
             run()

@@ -189,7 +189,7 @@ class Walk:
         cut: int | None = None,
     ) -> None:
         self._network, self._layers, self._layout = network, layers, network.layout
-        self._exits, self._prunes, self._cut = exits, prunes, cut
+        self._exits, self._prunes, self.cut = exits, prunes, cut
         place, lengths = network.backbone.device, np.array([len(tokens.ids[i]) for i in positions])
         self.batch = network.backbone.embed(tokens.padded(positions, place), lengths)
         self._texts = tokens.packed_texts(positions, place)
@@ -203,10 +203,6 @@ class Walk:
         self.batch = self._layers[self.depth](self.batch)
         self.depth += 1
         self._look()
-
-    @property
-    def n_layers(self) -> int:
-        return len(self._layers)
 
     @property
     def is_over(self) -> bool:
@@ -269,7 +265,7 @@ class Walk:
             self._history = []
         if self.depth == len(self._layers):
             return
-        asked = self._exits or self.depth == self._cut or (self._cut is not None and layout.history)
+        asked = self._exits or self.depth == self.cut or (self.cut is not None and layout.history)
         if asked and self.at_exit:
             self._seen.append(self.read_for(layout))
         if self._prunes and self.at_predictor:
@@ -337,10 +333,9 @@ def _walk(network: Network, layers: list[Layer], setting: Setting, tokens: Token
 
 def _through(walk: Walk, setting: Setting, here: IntArray, found: Answers, *, asked: bool) -> None:
     """Until all have left; `asked`: whether those who leave before the first layer have done so already."""
-    cut = setting.cut(walk.n_layers)
     while not walk.is_over:
-        if walk.depth == cut:
-            found.layers_run[here] = cut
+        if walk.depth == walk.cut:
+            found.layers_run[here] = walk.cut
             break
         if setting.tau_layer > 0 and walk.at_exit and not (asked and walk.depth == 0):
             here = _leave(walk, setting, here, found)

@@ -74,11 +74,7 @@ class Thresholds:
 
 
 def make_thresholds(
-    network: Network,
-    tokens: Tokens,
-    grid: Grid,
-    precision: Sequence[str] = ("float32",),
-    batch_size: int = 32,
+    network: Network, tokens: Tokens, grid: Grid, precision: Sequence[str] = ("float32",), batch_size: int = 32
 ) -> Thresholds:
     """Thresholds for these validation examples.
 
