@@ -17,7 +17,7 @@ from riskfront.transformers._backbones import deberta as deberta_family
 from riskfront.transformers._backbones.backbone import Backbone, Packed
 from riskfront.transformers._backbones.bert import Bert
 from riskfront.transformers._backbones.deberta import DebertaV2, DisentangledAttention, distance_rows
-from riskfront.transformers._backbones.layer import PlainAttention
+from riskfront.transformers._backbones.layer import plain_attention
 from riskfront.transformers._backbones.modernbert import ModernBert, RotaryAttention
 from riskfront.transformers._backbones.mpnet import DistanceAttention, MPNet
 from riskfront.transformers._data.tokens import Tokens
@@ -250,14 +250,14 @@ def no_rotation(self: Any, batch: Packed) -> torch.Tensor:
 
 
 WRONG = {
-    "MPNet without distances": ("MPNet", MPNet, "attention", lambda *a: PlainAttention()),
+    "MPNet without distances": ("MPNet", MPNet, "attention", lambda *a: plain_attention),
     "MPNet backwards": (
         "MPNet",
         DistanceAttention,
         "_bias",
         lambda self, batch, right=DistanceAttention._bias: right(self, batch).transpose(2, 3),
     ),
-    "DeBERTa without distances": ("DeBERTa-v3", DebertaV2, "attention", lambda *a: PlainAttention()),
+    "DeBERTa without distances": ("DeBERTa-v3", DebertaV2, "attention", lambda *a: plain_attention),
     "DeBERTa backwards": (
         "DeBERTa-v3",
         DisentangledAttention,

@@ -13,6 +13,7 @@ import pandas as pd
 
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.choice import choose
+from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
 from riskfront._problems.spaces.space import Space
@@ -20,6 +21,7 @@ from riskfront._support.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.methods import Method, make_method
 from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.methods._plan import parameters
 from riskfront.search import STRATEGIES, Search
 from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._certifying import (
@@ -27,11 +29,12 @@ from riskfront.transformers._certifying import (
     TRACES,
     UNLABELLED,
     Split,
+    Traced,
     certify_in_order,
     certify_planned,
     has_known_order,
     keep_examples,
-    looks_before,
+    record_question,
     settings_to_plan,
     usual_choice,
 )
@@ -239,7 +242,7 @@ def certify(
 
 
 def certify_trace(
-    trace: Any,
+    trace: Traced,
     space: Space,
     problem: Problem,
     plan: Plan,
@@ -256,7 +259,11 @@ def certify_trace(
     say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
     method = FROM_THE_FULL_MODEL if ordered else make_method(plan.method)
     searched: dict[str, Any] = {"search": plan.search, "budget": budget, "seed": plan.seed}
-    earlier = looks_before(folder, contents, problem, method, space, model=trace.fingerprint, **searched)
+    named = plan.search if isinstance(plan.search, str) else type(plan.search).__qualname__
+    decided_by = [plan.seed, space.to_dict(), named, budget, trace.fingerprint]
+    said = f"seed {plan.seed}, {budget} settings"
+    use = UseOfTestSet.of(problem, method.name, parameters(method), decided_by=decided_by, said=said)
+    earlier = record_question(folder, contents, use)
     split = Split.of(trace, method.opt_fraction, plan.seed)
     if ordered:
         certificate = certify_in_order(trace, space.grid(1), problem, plan.seed)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -50,8 +50,9 @@ from riskfront._support.sealed_tensors import save_sealed
 from riskfront.methods import Method, OrderedKnob, ParetoTesting
 from riskfront.methods._evidence.ranges import warn_of_small_groups
 from riskfront.methods._plan import Plan as TestPlan
-from riskfront.methods._plan import parameters, resolve_defaults
+from riskfront.methods._plan import resolve_defaults
 from riskfront.search import Search
+from riskfront.transformers._cascade.cascade_trace import CascadeTrace
 from riskfront.transformers._data.known_texts import load_contents, save_contents
 from riskfront.transformers._pruning.disagreement import DROPS, TraceWithUnlabelled
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
@@ -69,19 +70,7 @@ CALIBRATION = f"{TRACES}/calibration.safetensors"  # not needed to answer: a dep
 _PASS = ("precision", "tau_head", "tau_token")  # what a pass depends on
 
 
-class Traced(Protocol):
-    """What a trace of one network, of a cascade, and one with unlabelled texts beside it have in common."""
-
-    @property
-    def examples(self) -> IntArray: ...
-
-    @property
-    def groups(self) -> Any: ...
-
-    @property
-    def bounds(self) -> Mapping[str, tuple[float, float]]: ...
-
-    def losses(self, config: Any, examples: IntArray) -> dict[str, Array]: ...
+Traced = PruningTrace | CascadeTrace | TraceWithUnlabelled
 
 
 @dataclass(frozen=True)
@@ -222,37 +211,13 @@ def frontier_of(
     return make_frontier(table, grid, resolve_defaults(method, table, table.n_examples), seed)
 
 
-def looks_before(
-    folder: Path,
-    contents: Sequence[bytes],
-    problem: Problem,
-    method: Method,
-    space: Space,
-    *,
-    model: str,
-    search: str | Search,
-    budget: int,
-    seed: int,
-) -> tuple[UseOfTestSet, ...]:
-    """Other questions that these texts have answered in this folder; this one is written down before it is asked.
+def record_question(folder: Path, contents: Sequence[bytes], use: UseOfTestSet) -> tuple[UseOfTestSet, ...]:
+    """Write a question to these texts down in the folder before it is asked; returns the others that they have answered, by the
+    folder or to this process, whatever folder it wrote to. All their deltas count.
 
     Texts are known by their content: another seed, other thresholds or a model that was trained again are new questions to
-    them, whose thresholds may be the same. All their deltas count, and the verdict states the confidence that is left.
-    `model` is the digest of what is certified.
-    """
-    named = search if isinstance(search, str) else type(search).__qualname__
-    said = f"seed {seed}, {budget} settings"
-    decided_by = [seed, space.to_dict(), named, budget, model]
-    use = UseOfTestSet.of(problem, method.name, parameters(method), decided_by=decided_by, said=said)
-    return record_question(folder, contents, use)
-
-
-def record_question(folder: Path, contents: Sequence[bytes], use: UseOfTestSet) -> tuple[UseOfTestSet, ...]:
-    """Write a question to these texts down in the folder; returns the others that they have answered, by the folder or to this
-    process, whatever folder it wrote to.
-
-    Questions to other texts count where many are the same: another seed, or another number of rows of the same file, draws
-    these again.
+    them, whose thresholds may be the same. Questions to other texts count where many are the same: another seed, or another
+    number of rows of the same file, draws these again.
     """
     texts, name = frozenset(contents), hashlib.sha256(b"".join(sorted(contents))).hexdigest()
     use = replace(use, question=hashlib.sha256(f"{use.question} {name}".encode()).hexdigest())

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from riskfront._support.arrays import Array
-from riskfront.transformers._backbones.layer import Attention, Layer, Packed, PlainAttention
+from riskfront.transformers._backbones.layer import Attention, Layer, Packed, plain_attention
 
 LONGEST = 150  # beyond the windows and the exact distances of all families
 TOLERANCE = 1e-3  # of what a layer changes
@@ -84,7 +84,7 @@ class Family:
 
     def attention(self, module: Any, kept: Array) -> Attention:
         """How the heads that are kept, (heads,), look at tokens in this layer."""
-        return PlainAttention()
+        return plain_attention
 
     def layer(self, position: int, kept: Array) -> Any:
         """The layer at this position with the heads that are kept, (heads,); a function of Packed tokens."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -119,21 +119,16 @@ class Packed:
         return self.once("seat", lambda: self.owner * self.longest + self._rank())
 
 
-class Attention(Protocol):
-    """How tokens look at each other; one for each way of telling positions."""
-
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor, batch: Packed) -> Tensor:
-        """Sums of values, (examples, heads, longest, head size), as are query, key and value; `batch` has masks and places."""
+#: How tokens look at each other, one for each way of telling positions: from query, key and value, (examples, heads, longest,
+#: head size), and the batch with its masks and places to sums of values.
+Attention = Callable[[Tensor, Tensor, Tensor, Packed], Tensor]
 
 
-@dataclass(frozen=True)
-class PlainAttention:
+def plain_attention(query: Tensor, key: Tensor, value: Tensor, batch: Packed) -> Tensor:
     """Positions are in the embeddings: attention sees none."""
-
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor, batch: Packed) -> Tensor:
-        real = batch.real
-        mask = None if real is None else real[:, None, None, :]
-        return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    real = batch.real
+    mask = None if real is None else real[:, None, None, :]
+    return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
 
 @dataclass(frozen=True)
@@ -153,7 +148,7 @@ class Layer:
     output_norm: nn.Module
     n_heads: int
     head_size: int
-    attention: Attention = field(default_factory=PlainAttention)
+    attention: Attention = plain_attention
 
     def __call__(self, batch: Packed) -> Packed:
         """The same tokens after this layer."""
