@@ -52,8 +52,7 @@ class Deployed:
     @property
     def learnt_from(self) -> Learnt | None:
         """What the model learnt from; None where that is not known."""
-        found: Learnt | None = self.learnt
-        return found
+        return self.learnt
 
     def trace(self, texts: Any, labels: IntArray) -> Any:
         """What happens to these texts at every setting; labels are positions in `classes`."""
@@ -187,8 +186,7 @@ class Deployed:
 
 def is_answered(probabilities: Array, abstain: float) -> BoolArray:
     """(n,): whether the top probability reaches lambda, compared in single precision, as a trace does."""
-    found: BoolArray = probabilities.max(axis=1) >= abstain
-    return found
+    return probabilities.max(axis=1) >= abstain
 
 
 def labels_of(probabilities: Array, classes: Sequence[Any], abstain: float, abstain_label: Any) -> Array:

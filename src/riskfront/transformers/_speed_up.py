@@ -261,10 +261,8 @@ def _mean_embeddings(found: AdaptiveClassifier, texts: list[str]) -> Array:
     """(n, width): the mean of the word embeddings of each text."""
     table: Any = found.network.backbone.word_embeddings.weight
     ids = found.tokenizer(list(texts), truncation=True, max_length=found.max_length, verbose=False)["input_ids"]
-    means: Array = (
-        torch.stack([table[torch.tensor(one, device=table.device)].float().mean(dim=0) for one in ids]).cpu().numpy()
-    )
-    return means
+    of_texts = [table[torch.tensor(one, device=table.device)].float().mean(dim=0) for one in ids]
+    return torch.stack(of_texts).cpu().numpy()
 
 
 def _clocked(predict: Callable[[Any], Any], sample: list[Any]) -> tuple[float, float]:

@@ -84,8 +84,7 @@ class AdaptivePipeline:
 
     @property
     def id2label(self) -> dict[int, str]:
-        names: dict[int, str] = self.classifier.network.backbone.config.id2label
-        return names
+        return self.classifier.network.backbone.config.id2label
 
     def __repr__(self) -> str:
         return f"AdaptivePipeline({self.task}, {self.classifier.used_setting})"

@@ -130,8 +130,7 @@ class Family:
 
     def joins_heads(self, position: int) -> nn.Linear:
         """The projection whose input holds the outputs of all heads of this layer side by side."""
-        joined: nn.Linear = self.parts(self.modules[position]).joined
-        return joined
+        return self.parts(self.modules[position]).joined
 
     def queries(self, position: int) -> list[Tensor]:
         """The weights of this layer that make queries, as views of the model's own; for checks."""

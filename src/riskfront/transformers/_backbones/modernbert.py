@@ -50,8 +50,7 @@ class ModernBert(Family):
         return Extras(feed_forward_matrices=3)
 
     def joins_heads(self, position: int) -> nn.Linear:
-        joined: nn.Linear = self.modules[position].attn.Wo
-        return joined
+        return self.modules[position].attn.Wo
 
     def queries(self, position: int) -> list[Tensor]:
         return [self.modules[position].attn.Wqkv.weight[: int(self.config.hidden_size)]]

@@ -85,8 +85,7 @@ def head_importance(
     finally:
         for hook in hooks:
             hook.remove()
-    scores: Array = (total / total.sum(dim=1, keepdim=True).clamp_min(1e-300)).numpy()
-    return scores
+    return (total / total.sum(dim=1, keepdim=True).clamp_min(1e-300)).numpy()
 
 
 def token_importance(backbone: Backbone, inputs: dict[str, Tensor], labels: Tensor) -> tuple[Tensor, list[Tensor]]:

@@ -81,8 +81,7 @@ class Clock:
         at = [self._at(row, tokens) for row in self.layer]
         place = int(np.clip(np.searchsorted(self.heads, heads), 1, len(self.heads) - 1))
         share = (heads - self.heads[place - 1]) / (self.heads[place] - self.heads[place - 1])
-        found: Array = (1 - share) * at[place - 1] + share * at[place]
-        return found
+        return (1 - share) * at[place - 1] + share * at[place]
 
     def _at(self, values: Array, tokens: Array) -> Array:
         return np.interp(tokens, self.tokens, values)

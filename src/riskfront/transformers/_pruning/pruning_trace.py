@@ -90,8 +90,7 @@ def leaving_depths(found: Array, tau_layer: float, cut: int | None = None) -> In
 
 def is_right(probabilities: Array, labels: IntArray) -> BoolArray:
     """(examples,): nan, as 16 bits give where numbers become too large, is no answer and never right."""
-    found: BoolArray = (probabilities.argmax(axis=1) == labels) & ~np.isnan(probabilities).any(axis=1)
-    return found
+    return (probabilities.argmax(axis=1) == labels) & ~np.isnan(probabilities).any(axis=1)
 
 
 def entropies(probabilities: Array) -> Array:
