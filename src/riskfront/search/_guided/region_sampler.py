@@ -150,19 +150,16 @@ class Surrogate:
     def believe(self, points: FloatArray, values: FloatArray, optimizer: str | None = None) -> None:
         """Take these values for granted, without learning a kernel from them unless there is an optimiser."""
         from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-        kernel = _first_kernel(points.shape[1]) if self._kernel is None else self._kernel
+        kernel = self._kernel
+        if kernel is None:
+            smooth = ConstantKernel(1.0, _SCALES) * Matern([0.5] * points.shape[1], _LENGTHS, nu=2.5)
+            # Two settings side by side differ by a little more than a smooth function does: examples flip one by one.
+            kernel = smooth + WhiteKernel(1e-3, _NOISES)
         model = GaussianProcessRegressor(kernel, optimizer=optimizer, normalize_y=True)
         with quiet("sklearn"):  # a kernel at its bounds is no news here: it means that a dimension does not matter
             self._model = model.fit(points, values)
-
-
-def _first_kernel(n_features: int) -> Any:
-    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
-
-    smooth = ConstantKernel(1.0, _SCALES) * Matern([0.5] * n_features, _LENGTHS, nu=2.5)
-    # Two settings side by side differ by a little more than a smooth function does: examples flip one by one.
-    return smooth + WhiteKernel(1e-3, _NOISES)
 
 
 _DRAWS = 64

@@ -167,15 +167,12 @@ def must_be_readable(texts: Sequence[Any]) -> bool:
                 f"{'empty' if isinstance(text, str | tuple | list) else 'missing'}. "
                 "Leave it out, or have the others answered: missing='abstain'."
             )
-        fine = (
-            len(text) == 2 and all(isinstance(part, str) for part in text)
-            if isinstance(text, tuple | list)
-            else isinstance(text, str)
-        )
+        parts = text if isinstance(text, tuple | list) else (text,)
+        fine = len(parts) == 1 + pairs and all(isinstance(part, str) for part in parts)
         if not fine or isinstance(text, tuple | list) != pairs:
             raise InvalidInputError(f"texts must be all texts or all pairs of texts; number {i} is {text!r:.60}.")
-        for part in text if pairs else (text,):
-            must_be_unicode(str(part), f"number {i}")
+        for part in parts:
+            must_be_unicode(part, f"number {i}")
     return pairs
 
 

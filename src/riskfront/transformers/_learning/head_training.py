@@ -95,11 +95,7 @@ def token_importance(backbone: Backbone, inputs: dict[str, Tensor], labels: Tens
     e_l the word embedding of token l. The gradient of log f is the same up to that scale, and stays where f is near 1.
     """
     words = backbone.word_embeddings(inputs["input_ids"]).detach().requires_grad_()
-
-    def replace(module: Any, given: Any, output: Tensor) -> Tensor:
-        return words
-
-    hook = backbone.word_embeddings.register_forward_hook(replace)
+    hook = backbone.word_embeddings.register_forward_hook(lambda module, given, output: words)
     try:
         with torch.enable_grad():
             found = backbone.model(**inputs, output_hidden_states=True)
