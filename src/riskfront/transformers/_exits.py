@@ -98,7 +98,7 @@ class Layout:
     """The stations of a network.
 
     Args:
-        exits: what exits read, "pooled" or "cls"; see `pooling.features`.
+        exits: what exits read, "pooled" or "cls"; see `features`.
         pairs: whether the examples are pairs of texts.
         first_exit: the depth of the first exit, `first_predictor`: of the first token predictor, 0 or 1.
         history: whether each also reads what stood at the depths before its own, side by side, as in the paper.

@@ -39,7 +39,6 @@ class Brought:
     """What one dimension brought, by the cheapest settings that were measured within the limits on planning texts.
 
     Args:
-        name: of the dimension.
         alone: how many times cheaper than the full model with nothing but this dimension.
         without: the same with all dimensions but this one.
         together: the same with all.

@@ -169,12 +169,10 @@ class Alternative:
     """One way to classify the same texts.
 
     Args:
-        name: of it.
         accuracy: share of right answers; of texts without an answer none is right.
         texts: on how many.
         alone: milliseconds a text on this machine, one text at a time, tokenising included.
         together: the same in batches of 32.
-        certified: whether it is the certified setting.
     """
 
     name: str
@@ -194,10 +192,8 @@ def alternatives(
 ) -> list[Alternative]:
     """The certified setting first, then the full model, fewer layers, fewer bits, and linear classifiers.
 
-    Args:
-        found: the classifier or cascade, `trace`: its own of the calibration texts.
-        train: what the model learnt from; `texts`: the calibration texts.
-        full: of a cascade its large model, and the trace of that.
+    `trace` is that of the classifier or cascade on the calibration texts, `full` of a cascade its large model and the trace of
+    that.
     """
     model, traced = full or (found, trace)
     sample, few = texts.take(_spread(len(texts), BATCH)).examples, _spread(len(trace), TEXTS)

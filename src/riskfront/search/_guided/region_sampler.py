@@ -26,7 +26,7 @@ _AROUND = 5  # good settings that a large space is searched near
 
 
 class RegionSampler(BaseSampler):
-    """Proposes the setting of the largest expected improvement; see `riskfront.search._guided.region_sampler`.
+    """Proposes the setting of the largest expected improvement.
 
     It is worked out afresh for each proposal from the values in the study alone, so that settings told by other machines, or
     before this search began, count like its own. Settings still running are taken to turn out as predicted.
@@ -242,13 +242,8 @@ class Candidates:
     def best(
         self, worth: Callable[[FloatArray], FloatArray], around: Sequence[Config], known: set[tuple[object, ...]]
     ) -> Config | None:
-        """The setting not known whose point is worth most; None when all are known.
-
-        Args:
-            worth: (settings, features) -> (settings,).
-            around: good settings so far; a large space is looked at near them, and near the best found there.
-            known: values of settings that are not wanted again.
-        """
+        """The setting, of other values than those known, whose point is worth most, as `worth` says of (settings, features); None
+        when all are known. A large space is looked at around good settings, and near the best found there."""
         if self._all is not None and self._all_points is not None:
             return self._pick(self._all.__getitem__, worth(self._all_points), known)
         units = np.vstack(

@@ -92,12 +92,9 @@ def distance_rows(span: int, buckets: int, furthest: int, max_length: int) -> Te
 
 @dataclass(frozen=True)
 class DisentangledAttention:
-    """Scores of content with content, of content with distances, and of distances with content.
+    """Scores of content with content, of content with distances, and of distances with content, divided by a scale.
 
-    Args:
-        scale: what scores are divided by.
-        rows: as `distance_rows`; None without distances.
-        keys: (heads, distances, head size), as `queries`; None where the model does without.
+    `rows` are `distance_rows`, `keys` and `queries` (heads, distances, head size); None where the model does without.
     """
 
     scale: float

@@ -85,13 +85,8 @@ class PreNormLayer(Layer):
 
 @dataclass(frozen=True)
 class RotaryAttention:
-    """Queries and keys are rotated by their positions; in some layers tokens see those near them only.
-
-    Args:
-        angles: the model's own module of cosines and sines.
-        kind: of layer; full_attention and sliding_attention have their own angles.
-        window: how far a token sees to either side; None for all the way.
-    """
+    """Queries and keys are rotated by their positions, by angles of the model's own module for this kind of layer; in some
+    layers tokens see those within a window to either side only."""
 
     angles: Any
     kind: str

@@ -29,12 +29,7 @@ class MPNet(Roberta):
 
 @dataclass(frozen=True)
 class DistanceAttention:
-    """Scores plus a bias by head and distance.
-
-    Args:
-        encoder: its buckets of distances and their biases serve all layers.
-        kept: (heads,); None when all heads are kept.
-    """
+    """Scores plus a bias by head and distance: the encoder's, for all layers. `kept`: (heads,); None when all are."""
 
     encoder: Any
     kept: Tensor | None

@@ -36,13 +36,7 @@ HAND_OVER = (
 
 @dataclass(frozen=True)
 class SmallPipeline:
-    """A fitted pipeline.
-
-    Args:
-        model: from a list of texts to probabilities; pairs of texts are joined by a space.
-        classes: in the order of its probabilities.
-        pairs: whether the examples are pairs of texts.
-    """
+    """A fitted pipeline, from a list of texts to probabilities of these classes; pairs of texts are joined by a space."""
 
     model: Any
     classes: tuple[Label, ...]

@@ -26,14 +26,8 @@ KEPT = 0.5  # share of the texts that calibrate where no column says which
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Texts, or pairs of texts, with their labels.
-
-    Args:
-        first: the text of each example, or the first of its two.
-        second: the other text of each example; None when there is only one.
-        labels: (n,), positions in `classes`.
-        classes: the labels as the user knows them, numbers or texts, in sorted order.
-    """
+    """Texts, or pairs of texts where there is a second of each, with their labels: positions, (n,), in `classes`, which are as
+    the user knows them and sorted."""
 
     first: Sequence[str]
     second: Sequence[str] | None

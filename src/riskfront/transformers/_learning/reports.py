@@ -86,10 +86,8 @@ class ExitReport(_Report):
 
     Args:
         first: depth of the first exit.
-        accuracy: of each exit, in the order of depths.
-        full: accuracy of the full model.
+        accuracy: of each exit, in the order of depths, `full`: of the full model.
         majority: share of the most frequent class.
-        n: examples.
         probe: accuracy of a linear classifier on what each exit reads; empty where none was trained.
         pruned: accuracy of each exit where tokens and heads were dropped on the way, at random thresholds; empty where exits
             did not learn from such texts.
@@ -198,7 +196,6 @@ class PruningReport(_Report):
         tokens_left: share of the tokens that are left, as a mean over layers.
         tokens: with the others dropped by their scores, `tokens_at_random`: as many at random.
         heads: with half of the heads dropped by their scores, `heads_at_random`: as many at random.
-        n: examples.
     """
 
     full: float
@@ -301,7 +298,6 @@ class WordReport(_Report):
         first: of the first exit of the network, `full`: of the full model.
         layers: with the exit on words, the fewest layers run on average where at most each of DROPS is lost.
         layers_without: the same without it.
-        n: examples.
     """
 
     accuracy: float
@@ -402,11 +398,8 @@ class LearningCurve:
         """What moving half of the calibration texts to training would bring, and cost.
 
         The curve ends where the first epoch does. The model that was certified may have had more of them, and learns without
-        dropout no longer: from the curve comes only the factor by which wrong answers fall.
-
-        Args:
-            wrong: share of the wrong answers of the full model on the calibration texts.
-            margin: how far below its limit the drop had to be measured, by how much it varies, with all calibration texts.
+        dropout no longer: from the curve comes only the factor by which wrong answers fall. `wrong` is the share of the wrong
+        answers of the full model on the calibration texts, `margin` how far below its limit the drop had to be measured.
         """
         shown = [f"{share:.3f} after {before:,}" for before, share, _ in self.points()[1::2]]
         said = [f"Wrong answers to texts not yet learnt from: {', '.join(shown)} texts."] if shown else []

@@ -148,10 +148,8 @@ def train(
 class _Run:
     """What training begins with, and its steps, each of which is made or found done.
 
-    Args:
-        start: the model; a new head where it is none of these classes.
-        known: whether it classifies into these classes already.
-        seen: tokens and labels of the training texts, `held`: of the validation texts.
+    `start` is the model, with a new head unless it is `known` to classify into these classes already; `seen` are tokens and
+    labels of the training texts, `held` of the validation texts.
     """
 
     how: Training

@@ -1,7 +1,4 @@
-"""The adaptive network: its setting, a walk through its layers, and its answers at one setting.
-
-What is pruned is really not computed.
-"""
+"""The adaptive network at one setting: a walk through its layers, and its answers. What is pruned is really not computed."""
 
 from __future__ import annotations
 
@@ -97,7 +94,6 @@ class Network:
     """Everything that pruning needs.
 
     Args:
-        backbone: the fine-tuned classifier.
         head_scores: (layers, heads), a sum of one in each layer.
         predictors: one at every depth of the layout, as `exit_heads`.
         layout: where they stand and what they read.

@@ -120,11 +120,8 @@ def answer_on_device(
     batch_size: int = 32,
     hears: Callable[[News, int], bool] = lambda news, layers: news.arrived(),
 ) -> Answers:
-    """Texts that are tokenised already, in batches of similar length.
-
-    Args:
-        hears: whether the host has heard news sent so many layers ago; by default it asks the device, without waiting.
-    """
+    """Texts that are tokenised already, in batches of similar length; `hears` says whether the host has heard news sent so many
+    layers ago, and by default asks the device, without waiting."""
     layers = network.layers(network.kept_heads(setting.tau_head), setting.precision)
     batches = tokens.batches(batch_size)
     sent = [News(launch(network, layers, setting, tokens, batch, hears)) for batch in batches]

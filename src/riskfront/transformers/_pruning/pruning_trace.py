@@ -75,12 +75,8 @@ class Way:
 
 
 def leaving_depths(found: Array, tau_layer: float, cut: int | None = None) -> IntArray:
-    """(examples,), from 0: the layers run before the first exit whose entropy is below the threshold, or all.
-
-    Args:
-        found: (examples, layers + 1) entropies, infinite where there is no exit.
-        cut: a depth at which every text leaves that is left.
-    """
+    """(examples,), from 0: the layers run before the first exit whose entropy is below the threshold, or all. `found` are
+    (examples, layers + 1) entropies, infinite where there is no exit; `cut` is a depth at which all leave that are left."""
     leaves = found < tau_layer
     leaves[:, -1] = True
     if cut is not None:
