@@ -34,7 +34,7 @@ from riskfront.transformers._backbones.backbone import Backbone, load_classifier
 from riskfront.transformers._data.texts import LabelledTexts
 from riskfront.transformers._data.tokens import Tokens, load_tokenizer, tokenize
 from riskfront.transformers._exits import ExitHeads, Layout, features, n_parts
-from riskfront.transformers._learning.exit_reading import rows_to_read
+from riskfront.transformers._learning.exit_reading import ExitInputs, rows_to_read
 from riskfront.transformers._learning.head_training import fit_exit_heads, reads
 from riskfront.transformers._pruning.cost import Sizes, Work, flops
 from riskfront.transformers._pruning.pruning_trace import entropies, leaving_depths
@@ -108,7 +108,7 @@ def measure(
     """Train the exits of this arm and certify exit thresholds alone."""
     how = HeadTraining(epochs=epochs, standardise=arm.standardise, temperature=arm.temperature)
     parts = [(seen_by(arm, rows.features, backbone.width), rows.labels) for rows in (train_rows, held)]
-    heads = fit_exit_heads(backbone, arm.layout, parts[0], parts[1], how, progress=False)
+    heads = fit_exit_heads(backbone, arm.layout, ExitInputs(*parts, len(held.labels)), how, progress=False)
     found, validation = (all_probabilities(arm, heads, rows, backbone) for rows in (test, held))
     lowest = np.minimum.accumulate(entropies(validation)[:, arm.layout.first_exit : -1], axis=1)
     taus = [

@@ -25,9 +25,9 @@ from riskfront.transformers._data.known_texts import fresh_texts
 from riskfront.transformers._data.texts import TextParts, read_texts
 from riskfront.transformers._exits import ExitHeads, TokenPredictors
 from riskfront.transformers._experiment_tables import rows_of, trace_all
-from riskfront.transformers._learning.exit_reading import HeadTraining
+from riskfront.transformers._learning.exit_reading import HeadTraining, read_for_exits
 from riskfront.transformers._learning.fine_tuning import FineTuning
-from riskfront.transformers._learning.head_training import train_exit_heads
+from riskfront.transformers._learning.head_training import fit_exit_heads
 from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._pruning.thresholds import thresholds_at_shares
 
@@ -52,8 +52,9 @@ def with_heads(
     if not file.is_file():
         texts = [part.reordered(trained.classes) for part in (parts.train, parts.validation)]
         seen, held = ((trained.tokenize(part.examples), part.labels) for part in texts)
-        pruner = network if pruned else None
-        found = train_exit_heads(backbone, layout, seen, held, plan.training.heads, pruned_by=pruner, progress=False)
+        how, pruner = plan.training.heads, network if pruned else None
+        read = read_for_exits(backbone, layout, seen, held, how, pruned_by=pruner, progress=False)
+        found = fit_exit_heads(backbone, layout, read, how, progress=False)
         file.parent.mkdir(parents=True, exist_ok=True)
         save_file(found.state_dict(), file)
     heads = ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes)

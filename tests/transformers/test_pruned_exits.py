@@ -14,7 +14,7 @@ from riskfront.transformers._learning.exit_reading import (
     pruned_features,
     read_for_exits,
 )
-from riskfront.transformers._learning.head_training import exit_losses, reads, train_exit_heads
+from riskfront.transformers._learning.head_training import exit_losses, reads
 from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from tests.support import tiny_transformers as tiny
@@ -65,8 +65,8 @@ def test_exits_that_learnt_from_pruned_texts_know_them_better(network: Network, 
     lost = [
         float(torch.stack(exit_losses(heads, layout, seen, labels)[1:]).detach().mean())
         for heads in (
-            train_exit_heads(backbone, layout, train, held, how, progress=False),
-            train_exit_heads(backbone, layout, train, held, how, pruned_by=network, progress=False),
+            tiny.train_exit_heads(backbone, layout, train, held, how, progress=False),
+            tiny.train_exit_heads(backbone, layout, train, held, how, pruned_by=network, progress=False),
         )
     ]
     assert lost[1] < 0.9 * lost[0], lost

@@ -28,7 +28,8 @@ from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._data.known_texts import fresh_texts
 from riskfront.transformers._data.texts import TRAIN, TextParts, read_texts
 from riskfront.transformers._exits import ExitHeads, Layout, check_kind
-from riskfront.transformers._learning.head_training import train_exit_heads
+from riskfront.transformers._learning.exit_reading import read_for_exits
+from riskfront.transformers._learning.head_training import fit_exit_heads
 from riskfront.transformers._learning.steps import Steps
 from riskfront.transformers._learning.training import loaded
 from riskfront.transformers._pruning.network import Network
@@ -147,7 +148,9 @@ def with_exits(
     def make(path: Path) -> None:
         texts = [part.reordered(trained.classes) for part in (parts.train, parts.validation)]
         seen, held = ((trained.tokenize(part.examples), part.labels) for part in texts)
-        found = train_exit_heads(backbone, layout, seen, held, how, seed=plan.training.seed, progress=progress)
+        options: dict[str, Any] = {"seed": plan.training.seed, "progress": progress}
+        read = read_for_exits(backbone, layout, seen, held, how, **options)
+        found = fit_exit_heads(backbone, layout, read, how, **options)
         save_file(found.state_dict(), path / "exit_heads.safetensors")
 
     def load(path: Path) -> ExitHeads:

@@ -242,7 +242,7 @@ class Candidates:
     def best(
         self, worth: Callable[[FloatArray], FloatArray], around: Sequence[Config], known: set[tuple[object, ...]]
     ) -> Config | None:
-        """The setting, of other values than those known, whose point is worth most, as `worth` says of (settings, features); None
+        """The setting, other than those known, whose point is worth most, as `worth` says of (settings, features); None
         when all are known. A large space is looked at around good settings, and near the best found there."""
         if self._all is not None and self._all_points is not None:
             return self._pick(self._all.__getitem__, worth(self._all_points), known)

@@ -29,8 +29,7 @@ from riskfront.transformers._exits import (
     fold_standardisation,
     log_softmax_by_example,
 )
-from riskfront.transformers._learning.exit_reading import HeadTraining, Labelled, read_for_exits
-from riskfront.transformers._pruning.network import Network
+from riskfront.transformers._learning.exit_reading import ExitInputs, HeadTraining, Labelled
 
 WORD_STEPS, WORD_RATE = 60, 0.05
 SAMPLE = 256  # examples whose tokens' states give the scale of what token predictors read
@@ -179,27 +178,10 @@ def state_sample(backbone: Backbone, layout: Layout, tokens: Tokens, batch_size:
     return torch.cat(found)
 
 
-def train_exit_heads(
-    backbone: Backbone,
-    layout: Layout,
-    train: Labelled,
-    validation: Labelled,
-    how: HeadTraining,
-    *,
-    pruned_by: Network | None = None,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> ExitHeads:
-    """One pass through the encoder for what exits read, two with a `pruned_by`, then `fit_exit_heads`."""
-    read = read_for_exits(backbone, layout, train, validation, how, pruned_by=pruned_by, seed=seed, progress=progress)
-    return fit_exit_heads(backbone, layout, read.train, read.validation, how, seed=seed, progress=progress)
-
-
 def fit_exit_heads(
     backbone: Backbone,
     layout: Layout,
-    train: tuple[Tensor, Tensor],
-    validation: tuple[Tensor, Tensor],
+    read: ExitInputs,
     how: HeadTraining,
     *,
     seed: int = 0,
@@ -207,9 +189,9 @@ def fit_exit_heads(
 ) -> ExitHeads:
     """Cross-entropy to the labels, summed over depths; of each head the epoch with the lowest validation loss is kept.
 
-    `train` and `validation` are what exits read, (examples, depths, parts x width), and labels. Where it is asked for, the
-    latter also set a temperature for each exit.
+    Where it is asked for, validation examples also set a temperature for each exit.
     """
+    train, validation = read.train, read.validation
     heads: ExitHeads = _new(ExitHeads, layout, backbone.n_layers, backbone.width, backbone.n_classes, seed=seed)
     heads.to(backbone.device)
     rng = np.random.Generator(np.random.PCG64([seed, 2]))

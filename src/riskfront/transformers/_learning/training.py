@@ -278,7 +278,7 @@ class _Run:
 
         def make(path: Path) -> None:
             read = read_for_exits(backbone, layout, self.seen, self.held, heads, pruned_by=pruner, **self._options)
-            found = fit_exit_heads(backbone, layout, read.train, read.validation, heads, **self._options)
+            found = fit_exit_heads(backbone, layout, read, heads, **self._options)
             save_file(found.state_dict(), path / "exit_heads.safetensors")
             network = Network(backbone, scores, found, predictors, layout, scores_tokens=self.prunes)
             pruned = () if read.pruned is None else exit_accuracy(found, layout, *read.pruned)
