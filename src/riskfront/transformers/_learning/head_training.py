@@ -125,25 +125,17 @@ def train_token_predictors(
     predictors = _new(TokenPredictors, layout, backbone.n_layers, backbone.width, seed=seed).to(backbone.device)
     optimizer = torch.optim.Adam(predictors.parameters(), lr=how.learning_rate)
     scale = Scale.of(state_sample(backbone, layout, tokens.take(np.arange(min(len(tokens), SAMPLE))), how.batch_size))
-    frozen = [parameter.requires_grad for parameter in backbone.model.parameters()]
-    backbone.model.requires_grad_(False)
-    try:
-        with ProgressBar("token predictors", how.token_epochs * len(tokens), shown=progress) as bar:
-            for _ in range(how.token_epochs):
-                for batch in tokens.shuffled_batches(how.batch_size, rng):
-                    inputs = tokens.padded(batch, backbone.device)
-                    wanted, states = token_importance(
-                        backbone, inputs, torch.from_numpy(labels[batch]).to(backbone.device)
-                    )
-                    seen = scale(torch.stack(states[layout.first_predictor : backbone.n_layers], dim=1))
-                    loss = predictor_loss(predictors, layout, seen, wanted, inputs["attention_mask"].sum(dim=1))
-                    optimizer.zero_grad()
-                    loss.backward()
-                    optimizer.step()
-                    bar.advance(len(batch))
-    finally:
-        for parameter, trains in zip(backbone.model.parameters(), frozen, strict=True):
-            parameter.requires_grad_(trains)
+    with ProgressBar("token predictors", how.token_epochs * len(tokens), shown=progress) as bar:
+        for _ in range(how.token_epochs):
+            for batch in tokens.shuffled_batches(how.batch_size, rng):
+                inputs, truth = tokens.padded(batch, backbone.device), torch.from_numpy(labels[batch])
+                wanted, states = token_importance(backbone, inputs, truth.to(backbone.device))
+                seen = scale(torch.stack(states[layout.first_predictor : backbone.n_layers], dim=1))
+                loss = predictor_loss(predictors, layout, seen, wanted, inputs["attention_mask"].sum(dim=1))
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                bar.advance(len(batch))
     for k, predictor in enumerate(predictors.predictors):
         fold_standardisation(
             predictor[0],
@@ -217,12 +209,11 @@ def fit_exit_heads(
     for k, state in enumerate(kept):
         head: Any = heads.heads[k]
         head.load_state_dict(state)
-        with torch.no_grad():
-            temperature = (
-                best_temperature(head(reads(layout.history, held, k)), validation[1]) if how.temperature else 1.0
-            )
-            head[2].weight /= temperature
-            head[2].bias /= temperature
+        if how.temperature:
+            with torch.no_grad():
+                temperature = best_temperature(head(reads(layout.history, held, k)), validation[1])
+                head[2].weight /= temperature
+                head[2].bias /= temperature
         fold_standardisation(
             head[0], *(reads(layout.history, part[None], k)[0] for part in (scale.mean, scale.deviation))
         )
