@@ -120,7 +120,7 @@ class AdaptiveClassifier(Deployed):
         self.tokenizer.save_pretrained(target / ENCODER)
         about: dict[str, Any] = {"format": FORMAT, "classes": list(self.classes), "max_length": self.max_length}
         about["layout"] = asdict(self.network.layout)
-        about["dtype"] = str(next(self.network.backbone.model.parameters()).dtype).removeprefix("torch.")
+        about["dtype"] = self.network.backbone.dtype
         about["setting"] = None if self.setting is None else self.setting.to_config()
         write_text(target / CLASSIFIER, json.dumps(about, indent=2) + "\n")
         if self.learnt is not None:

@@ -114,9 +114,8 @@ def decide(
     earlier = record_question(target, fresh.texts.contents, use)
     found = frontier_of(trace, configs, grid, method, plan.seed, progress=progress)
     found = replace(found, notes=(*fresh.notes, *found.notes), earlier_looks=earlier, rules=_rules(found, trace))
-    used = frozenset(fresh.texts.contents)
     keep_examples(target, trace, plan.seed, notes=fresh.notes, configs=configs)
-    replace(trained, calibrated=used).save_pretrained(target)
+    replace(trained, calibrated=frozenset(fresh.texts.contents)).save_pretrained(target)
     found.save(target / FRONTIER)
     return found
 

@@ -46,12 +46,10 @@ class TablePlan:
     """What tables to make of one data set.
 
     Args:
-        name: of the data set.
         variant: of the training, such as "paper" or "early".
         plan: rows, training, seed, and what the model learnt from before; its grid is not used.
         exits: what exits read, each a table of its own: "pooled", "cls".
         token_shares: a threshold for each share of scores to lie below it, as `head_shares`; every pair costs a pass.
-        n_exits: thresholds of exits.
         test_split: rows to trace are marked with this in the column `split`; by default all that are not marked train.
     """
 

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.stats import norm
 
 from riskfront._calibration.certificates.certificate import Certificate
-from riskfront._problems.problem import Problem
 from riskfront._reporting.page import Section, report_html
 from riskfront._support.arrays import Array
 from riskfront._support.files import write_text
@@ -72,7 +70,10 @@ def what_each_brought(certificate: Certificate) -> list[Brought]:
     full = np.logical_and.reduce([off[name] for name in off]) if off else np.zeros(len(table), dtype=bool)
     if len(varied) < 2 or not full.any() or not cost[full].min() > 0:
         return []
-    holds = _within_limits(certificate.problem, table)
+    holds = np.ones(len(table), dtype=bool)  # the means on planning texts are within all limits
+    for name, limit in zip(certificate.problem.limit_names, certificate.problem.limits, strict=True):
+        values = table[name].to_numpy(dtype=float)
+        holds &= values <= limit.compared_with if limit.at_least is None else values >= limit.compared_with
     base = float(cost[full].min())
 
     def times(rows: Array) -> float:
@@ -83,15 +84,6 @@ def what_each_brought(certificate: Certificate) -> list[Brought]:
         others_off = np.logical_and.reduce([off[other] for other in varied if other != name])
         found.append(Brought(DIMENSIONS[name][0], times(others_off), times(off[name]), times(holds)))
     return found
-
-
-def _within_limits(problem: Problem, table: pd.DataFrame) -> Array:
-    """(settings,): whether the means on planning texts are within all limits."""
-    holds = np.ones(len(table), dtype=bool)
-    for name, limit in zip(problem.limit_names, problem.limits, strict=True):
-        values = table[name].to_numpy(dtype=float)
-        holds &= values <= limit.compared_with if limit.at_least is None else values >= limit.compared_with
-    return holds
 
 
 def sections(folder: Path, certificate: Certificate) -> list[Section]:

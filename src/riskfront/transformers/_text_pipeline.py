@@ -100,11 +100,8 @@ class AdaptivePipeline:
     ) -> Any:
         """Results for a text, a dictionary, a list of either, or anything that can be read one by one.
 
-        Args:
-            top_k: see ``batch_size``.
-            batch_size: for this call only.
-            num_workers: has no use here.
-            options: of the tokenizer, as far as they are what the classifier was certified with.
+        `top_k` and `batch_size` are for this call only, `num_workers` has no use here, and options of the tokenizer must be
+        what the classifier was certified with.
         """
         self._check_options(options)
         asked = self._top_k if top_k == NOT_GIVEN else _checked_top_k(top_k)

@@ -19,8 +19,7 @@ class Packed:
     """The tokens of some examples, one after the other; the first of each example is [CLS].
 
     Args:
-        states: (tokens, width).
-        lengths: (examples,), each at least 1.
+        states: (tokens, width), `lengths`: (examples,), each at least 1.
         positions: (tokens,), where each token stood in its text, from 0; rising in each example. By default nothing was
             dropped, and they are 0, 1, 2, ...
         known: what was computed from lengths and positions alone, so that the next layer need not do it again.

@@ -114,8 +114,7 @@ def certify_cascade(
     trace = CascadeTrace(first, second, class_order(small.classes, large.classes))
     asked: dict[str, Any] = {"notes": fresh.notes, "say": say, "progress": progress}
     certificate, test = certify_trace(trace, space, problem, plan, target, fresh.texts.contents, **asked)
-    used = frozenset(fresh.texts.contents)
-    found = CascadeClassifier(small, large, certificate, calibrated=used)
+    found = CascadeClassifier(small, large, certificate, calibrated=frozenset(fresh.texts.contents))
     if isinstance(first, PipelineTrace):
         first.save(target / "small" / CALIBRATION)
     else:

@@ -67,8 +67,7 @@ class CascadeTrace:
     """What a cascade does with each example at every setting; used as `PruningTrace` is.
 
     Args:
-        small: of an encoder or of a pipeline; see ``large``.
-        large: traces of the same examples.
+        small: of an encoder or of a pipeline, `large`: of the same examples.
         order: (classes,), where each class of the large encoder stands among those of the small one; the same by default.
 
     Columns are those of `PruningTrace` without `relative_cost`, which compares a model with itself. The full model, against

@@ -138,11 +138,9 @@ def tokenize(tokenizer: Any, texts: Sequence[str] | Sequence[tuple[str, str]], m
     inputs = [[text[0] for text in texts], [text[1] for text in texts]] if pairs else [list(texts)]
     found = tokenizer(*inputs, truncation=True, max_length=max_length, verbose=False)
     ids = [np.asarray(values, dtype=np.int32) for values in found["input_ids"]]
-    full = sum(len(values) >= max_length for values in ids)
+    full = [i for i, values in enumerate(ids) if len(values) >= max_length]
     if full:
-        cut = tokenizer(
-            *[[part[i] for i, v in enumerate(ids) if len(v) >= max_length] for part in inputs], verbose=False
-        )
+        cut = tokenizer(*[[part[i] for i in full] for part in inputs], verbose=False)
         n_cut = sum(len(values) > max_length for values in cut["input_ids"])
         if n_cut:
             warnings.warn(
