@@ -142,7 +142,7 @@ class AdaptiveClassifier(Deployed):
             layout, dtype = Layout(**about["layout"]), str(about.get("dtype", "float32"))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(
-                f"'{source}' must be a folder of save_pretrained; adaptive.json says no ({error})."
+                f"'{source}' must be a folder of save_pretrained; {CLASSIFIER} says no ({error})."
             ) from error
         check_digests(source)
         file = source / CERTIFICATE

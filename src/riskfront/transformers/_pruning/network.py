@@ -128,9 +128,8 @@ class Network:
             for name, value in sorted(module.state_dict().items()):
                 whole = value.float() if value.dtype in (torch.bfloat16, torch.float16) else value
                 digest.update(name.encode() + np.ascontiguousarray(whole.cpu().numpy()).tobytes())
-        dtype = next(self.backbone.model.parameters()).dtype
-        if dtype != torch.float32:  # the same weights compute something else
-            digest.update(str(dtype).encode())
+        if self.backbone.dtype != "float32":  # the same weights compute something else
+            digest.update(f"torch.{self.backbone.dtype}".encode())
         return digest.hexdigest()
 
     @torch.inference_mode()
