@@ -145,7 +145,7 @@ def tokenize(tokenizer: Any, texts: Sequence[str] | Sequence[tuple[str, str]], m
         if n_cut:
             warnings.warn(
                 f"{n_cut} of {len(ids)} texts are longer than {max_length} tokens; what is beyond is not read.",
-                stacklevel=2,
+                stacklevel=1,  # the same texts are said once, whoever asks
             )
     types = found.get("token_type_ids")
     types = None if types is None else [np.asarray(values, dtype=np.int8) for values in types]
