@@ -205,8 +205,7 @@ def frontier_of(
     """The frontier of these settings on all texts of a trace."""
     groups = all_groups(trace.groups, len(trace.examples))
     with ProgressBar("settings", len(configs), shown=progress) as bar:
-        whole = _table(trace, configs, trace.examples, groups, bar, list(grid.problem.losses))
-    table = whole.with_compared_examples()
+        table = _table(trace, configs, trace.examples, groups, bar, list(grid.problem.losses)).with_compared_examples()
     check_fit(grid.at([0] * len(grid.varying)), table)
     return make_frontier(table, grid, resolve_defaults(method, table, table.n_examples), seed)
 
