@@ -30,9 +30,9 @@ from riskfront.transformers import (
     Training,
 )
 from riskfront.transformers._accelerate import read_parts, thresholds_of, trace_of
-from riskfront.transformers._learning.training import Trained, train
+from riskfront.transformers._learning.training import train
 from riskfront.transformers._pruning.network import Setting
-from riskfront.transformers._pruning.pruning_trace import exit_layers
+from riskfront.transformers._pruning.pruning_trace import leaving_depths
 from riskfront.transformers._pruning.thresholds import Thresholds
 
 ALPHAS = (0.025, 0.05, 0.1)
@@ -69,7 +69,7 @@ DIMENSIONS = {
 SINGLE = ("exits only", "tokens only")
 
 
-def prepare(arguments: argparse.Namespace) -> tuple[Trained, Thresholds, PruningTrace]:
+def prepare(arguments: argparse.Namespace) -> tuple[AdaptiveClassifier, Thresholds, PruningTrace]:
     plan = PLANS[arguments.name]
     parts = read_parts(arguments.data, plan)
     trained = train(arguments.model, parts, arguments.work / "training", plan.training, say=print, progress=False)
@@ -130,15 +130,14 @@ def exit_accuracy(trace: PruningTrace) -> list[float]:
     return [float((answers[:, layer] == trace.labels).mean()) for layer in range(answers.shape[1])]
 
 
-def differences(trained: Trained, trace: PruningTrace, settings: dict[float, Setting]) -> int:
+def differences(trained: AdaptiveClassifier, trace: PruningTrace, settings: dict[float, Setting]) -> int:
     """On how many rows the runtime answers otherwise, or leaves at another layer, than the trace that was certified."""
-    classifier = AdaptiveClassifier(trained.network, trained.tokenizer, trained.classes, trained.max_length)
     total = 0
     for setting in settings.values():
-        found = classifier.with_setting(setting).answer(trace.tokens)
-        traced = trace.passes(setting.tau_token, setting.tau_head).probabilities
-        layers_run = exit_layers(traced, setting.tau_layer)
-        wanted = traced[np.arange(len(trace)), layers_run].argmax(axis=1)
+        found = trained.with_setting(setting).answer(trace.tokens)
+        traced = trace.passes(setting.tau_token, setting.tau_head)
+        layers_run = leaving_depths(traced.entropies, setting.tau_layer)
+        wanted = traced.probabilities[np.arange(len(trace)), layers_run].argmax(axis=1)
         other = (found.layers_run != layers_run) | (found.probabilities.argmax(axis=1) != wanted)
         total += int(other.sum())
     return total

@@ -32,11 +32,10 @@ from riskfront.transformers import HeadTraining
 from riskfront.transformers._accelerate import read_parts
 from riskfront.transformers._backbones.backbone import Backbone, load_classifier
 from riskfront.transformers._data.texts import LabelledTexts
-from riskfront.transformers._data.tokens import Tokens, load_tokenizer
+from riskfront.transformers._data.tokens import Tokens, load_tokenizer, tokenize
 from riskfront.transformers._exits import ExitHeads, Layout, features, n_parts
-from riskfront.transformers._learning.exit_reading import rows_to_read
+from riskfront.transformers._learning.exit_reading import ExitInputs, rows_to_read
 from riskfront.transformers._learning.head_training import fit_exit_heads, reads
-from riskfront.transformers._learning.training import tokens_of
 from riskfront.transformers._pruning.cost import Sizes, Work, flops
 from riskfront.transformers._pruning.pruning_trace import entropies, leaving_depths
 
@@ -107,11 +106,9 @@ def measure(
     arm: Arm, backbone: Backbone, train_rows: Seen, held: Seen, test: Seen, epochs: int
 ) -> list[dict[str, object]]:
     """Train the exits of this arm and certify exit thresholds alone."""
-    torch.manual_seed(0)
-    heads = ExitHeads(arm.layout, backbone.n_layers, backbone.width, backbone.n_classes)
     how = HeadTraining(epochs=epochs, standardise=arm.standardise, temperature=arm.temperature)
     parts = [(seen_by(arm, rows.features, backbone.width), rows.labels) for rows in (train_rows, held)]
-    fit_exit_heads(heads, arm.layout, parts[0], parts[1], how, progress=False)
+    heads = fit_exit_heads(backbone, arm.layout, ExitInputs(*parts, len(held.labels)), how, progress=False)
     found, validation = (all_probabilities(arm, heads, rows, backbone) for rows in (test, held))
     lowest = np.minimum.accumulate(entropies(validation)[:, arm.layout.first_exit : -1], axis=1)
     taus = [
@@ -176,7 +173,7 @@ def measure_exits(arguments: argparse.Namespace, model: str, cache: Path, wanted
     tokenizer = load_tokenizer(model)
 
     def rows_of(name: str, texts: LabelledTexts) -> Seen:
-        tokens = tokens_of(tokenizer, texts, plan.training.max_length)
+        tokens = tokenize(tokenizer, texts.examples, plan.training.max_length)
         return read_rows(backbone, tokens, texts.labels, texts.second is not None, cache / f"{name}.safetensors")
 
     learnt = parts.train.take(rows_to_read(len(parts.train), plan.training.heads, plan.training.seed))

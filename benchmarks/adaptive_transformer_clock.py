@@ -22,8 +22,8 @@ import pandas as pd
 import torch
 
 from benchmarks.adaptive_transformer import PLANS, certify_once, make_table, prepare, write_results
+from riskfront.transformers import AdaptiveClassifier
 from riskfront.transformers._data.tokens import Tokens
-from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.network import Setting, answer
 
 BATCHES = (1, 8, 32)
@@ -37,11 +37,11 @@ def batches_of(tokens: Tokens, size: int, *, by_length: bool) -> list[np.ndarray
 
 
 @torch.inference_mode()
-def plain(trained: Trained, tokens: Tokens, batch: np.ndarray) -> None:
+def plain(trained: AdaptiveClassifier, tokens: Tokens, batch: np.ndarray) -> None:
     trained.network.backbone.model(**tokens.padded(batch)).logits.argmax(dim=1)
 
 
-def adaptive(trained: Trained, setting: Setting, tokens: Tokens, batch: np.ndarray) -> None:
+def adaptive(trained: AdaptiveClassifier, setting: Setting, tokens: Tokens, batch: np.ndarray) -> None:
     answer(trained.network, setting, tokens.take(batch), batch_size=max(1, len(batch)))
 
 
@@ -60,7 +60,9 @@ def measure(
     return {name: np.array(values) for name, values in seconds.items()}
 
 
-def whole(trained: Trained, tokens: Tokens, settings: dict[str, Setting], clock: Callable[[], float]) -> pd.DataFrame:
+def whole(
+    trained: AdaptiveClassifier, tokens: Tokens, settings: dict[str, Setting], clock: Callable[[], float]
+) -> pd.DataFrame:
     """All texts handed over at once, as `predict` gets them, against the plain model with batches by length."""
     runs: dict[str, Callable[[], object]] = {
         "plain, given order": lambda: [plain(trained, tokens, b) for b in batches_of(tokens, 32, by_length=False)],

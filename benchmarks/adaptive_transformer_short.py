@@ -32,7 +32,7 @@ from sklearn.pipeline import make_pipeline
 
 import riskfront as rf
 from riskfront.transformers import FineTuning, Grid, HeadTraining, Plan, PruningTrace, Rows, Training
-from riskfront.transformers._accelerate import classifier_of, read_parts, thresholds_of, trace_of, train_parts
+from riskfront.transformers._accelerate import read_parts, thresholds_of, trace_of, train_parts
 from riskfront.transformers._backbones.precision import PRECISIONS
 from riskfront.transformers._certifying import Split, certify_in_order, certify_planned, settings_to_plan
 from riskfront.transformers._data.known_texts import fresh_texts
@@ -138,13 +138,13 @@ def table(given: argparse.Namespace) -> list[str]:
     settings: dict[str, dict[str, Any]] = {"full model, here": {}, "full model, int8": {"precision": "int8"}}
     settings |= {f"first {k} layers, int8": {"depth": k, "precision": "int8"} for k in (4, 6)}
     settings |= certified(without, own, plan, parts.validation)
-    found = {name: (classifier_of(without), own, setting) for name, setting in settings.items()}
+    found = {name: (without, own, setting) for name, setting in settings.items()}
     print("traced", len(own), flush=True)
     if trained.network.words is not None:
         read = PruningTrace(trained.network, own.tokens, own.labels, classes=own._classes, clocks=clocks)
         read._passes = own._passes  # words are read before them and change none
         more = certified(trained, read, plan, parts.validation)
-        found |= {f"{name}, words": (classifier_of(trained), read, setting) for name, setting in more.items()}
+        found |= {f"{name}, words": (trained, read, setting) for name, setting in more.items()}
     ways = plain_ways(trained, fresh.texts)
     ways |= {name: adaptive_way(one, trace, setting, every) for name, (one, trace, setting) in found.items()}
     ways["TF-IDF, logistic regression"] = words_way(parts.train, fresh.texts)

@@ -19,16 +19,15 @@ import pandas as pd
 from safetensors.torch import load_file, save_file
 
 from benchmarks.adaptive_transformer import ALPHAS, TRIALS, certified_speed_ups, make_table, write_results
-from riskfront.transformers import Plan, PruningTrace, Rows
+from riskfront.transformers import AdaptiveClassifier, Plan, PruningTrace, Rows, Training
 from riskfront.transformers._accelerate import read_parts, train_parts
 from riskfront.transformers._data.known_texts import fresh_texts
 from riskfront.transformers._data.texts import TextParts, read_texts
 from riskfront.transformers._exits import ExitHeads, TokenPredictors
 from riskfront.transformers._experiment_tables import rows_of, trace_all
-from riskfront.transformers._learning.exit_reading import HeadTraining, Pruner
+from riskfront.transformers._learning.exit_reading import HeadTraining, read_for_exits
 from riskfront.transformers._learning.fine_tuning import FineTuning
-from riskfront.transformers._learning.head_training import train_exit_heads
-from riskfront.transformers._learning.training import Trained, Training
+from riskfront.transformers._learning.head_training import fit_exit_heads
 from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._pruning.thresholds import thresholds_at_shares
 
@@ -46,15 +45,16 @@ def without_first_predictor(network: Network) -> Network:
 
 
 def with_heads(
-    network: Network, trained: Trained, parts: TextParts, plan: Plan, file: Path, *, pruned: bool
+    network: Network, trained: AdaptiveClassifier, parts: TextParts, plan: Plan, file: Path, *, pruned: bool
 ) -> Network:
     """Exit heads that learnt from whole texts alone, or from pruned ones too."""
     backbone, layout = network.backbone, network.layout
     if not file.is_file():
         texts = [part.reordered(trained.classes) for part in (parts.train, parts.validation)]
-        seen, held = ((trained.tokens(part), part.labels) for part in texts)
-        pruner = Pruner(network.predictors, network.head_scores) if pruned else None
-        found = train_exit_heads(backbone, layout, seen, held, plan.training.heads, pruned_by=pruner, progress=False)
+        seen, held = ((trained.tokenize(part.examples), part.labels) for part in texts)
+        how, pruner = plan.training.heads, network if pruned else None
+        read = read_for_exits(backbone, layout, seen, held, how, pruned_by=pruner, progress=False)
+        found = fit_exit_heads(backbone, layout, read, how, progress=False)
         file.parent.mkdir(parents=True, exist_ok=True)
         save_file(found.state_dict(), file)
     heads = ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes)
@@ -77,7 +77,7 @@ def measure(given: argparse.Namespace) -> tuple[pd.DataFrame, list[str]]:
     parts = read_parts(rows_of(read_texts(given.data), "test"), plan)
     trained = train_parts(given.model, parts, folder, plan, say=print)
     fresh = fresh_texts(parts, trained.learnt, leave_out=True).texts.take(np.arange(given.rows))
-    tokens, labels = trained.tokens(fresh), fresh.reordered(trained.classes).labels
+    tokens, labels = trained.tokenize(fresh.examples), fresh.reordered(trained.classes).labels
     options: dict[str, Any] = {"classes": trained.classes, "folder": folder / "traces-tokens", "progress": False}
     rows, about = [], []
     for where, base in (
@@ -98,7 +98,7 @@ def measure(given: argparse.Namespace) -> tuple[pd.DataFrame, list[str]]:
         others = [PruningTrace(network, tokens, labels, **options) for network in list(known.values())[1:]]
         first = PruningTrace(next(iter(known.values())), tokens, labels, beside=others, **options)
         for (said, network), trace in zip(known.items(), [first, *others], strict=True):
-            thresholds = thresholds_at_shares(network, trained.tokens(parts.validation), token=TOKEN_SHARES)
+            thresholds = thresholds_at_shares(network, trained.tokenize(parts.validation.examples), token=TOKEN_SHARES)
             trace_all(trace, thresholds, print)
             found = certified_speed_ups(make_table(thresholds, trace))
             found = found[found["limit"] == "accuracy_drop"]

@@ -12,7 +12,9 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 from riskfront.transformers import FineTuning
 from riskfront.transformers._backbones.backbone import name_classes, quiet
 from riskfront.transformers._data.tokens import Tokens, tokenize
+from riskfront.transformers._learning.exit_reading import read_for_exits
 from riskfront.transformers._learning.fine_tuning import fine_tune
+from riskfront.transformers._learning.head_training import fit_exit_heads
 
 SIGNALS = ("blue", "green", "red")  # also the names of the classes
 NOISE = tuple(f"noise{i}" for i in range(40))
@@ -77,6 +79,14 @@ def tokens_and_labels(frame: pd.DataFrame) -> tuple[Tokens, np.ndarray]:
     if "text" in frame:
         return tokenize(make_tokenizer(), frame["text"].tolist(), MAX_LENGTH), labels
     return tokenize(make_tokenizer(), list(zip(frame["text_a"], frame["text_b"], strict=True)), MAX_LENGTH), labels
+
+
+def train_exit_heads(
+    backbone: Any, layout: Any, train: Any, held: Any, how: Any, *, pruned_by: Any = None, progress: bool | None = None
+) -> Any:
+    """What exits read of these examples, and heads that learnt from it."""
+    read = read_for_exits(backbone, layout, train, held, how, pruned_by=pruned_by, progress=progress)
+    return fit_exit_heads(backbone, layout, read, how, progress=progress)
 
 
 def new_model(

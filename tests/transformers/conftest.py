@@ -12,7 +12,7 @@ from riskfront.transformers import HeadTraining, PruningTrace, _certifying, _spe
 from riskfront.transformers._backbones.backbone import Backbone, load_classifier
 from riskfront.transformers._data.tokens import Tokens
 from riskfront.transformers._exits import Layout
-from riskfront.transformers._learning.head_training import head_importance, train_exit_heads, train_token_predictors
+from riskfront.transformers._learning.head_training import head_importance, train_token_predictors
 from riskfront.transformers._pruning.network import Network
 from tests.support import tiny_transformers as tiny
 
@@ -57,7 +57,7 @@ def make_network(folder: Path, layout: Layout, frames: Any = tiny.make_frame) ->
     train, held = (tiny.tokens_and_labels(frames(n, seed)) for n, seed in ((1000, 1), (150, 3)))
     how = HeadTraining(epochs=5, learning_rate=3e-3)
     scores = head_importance(backbone, *held, progress=False)
-    exits = train_exit_heads(backbone, layout, train, held, how, progress=False)
+    exits = tiny.train_exit_heads(backbone, layout, train, held, how, progress=False)
     predictors = train_token_predictors(backbone, layout, *train, how, progress=False)
     return Network(backbone, scores, exits, predictors, layout)
 

@@ -10,7 +10,7 @@ import pytest
 import transformers
 
 from riskfront.errors import InvalidInputError, RiskfrontError, StoreError
-from riskfront.transformers import FineTuning, HeadTraining, Plan, Training
+from riskfront.transformers import FineTuning, Grid, HeadTraining, Plan, Rows, Training
 from riskfront.transformers._backbones.backbone import quiet
 from riskfront.transformers._data.texts import labelled_texts, read_texts, split_texts
 from riskfront.transformers._learning import training
@@ -124,13 +124,13 @@ def test_kinds_of_labels() -> None:
 
 def test_the_parts_share_no_row_and_follow_the_column_split() -> None:
     frame = FRAME.assign(text=[f"text {i}" for i in range(60)])
-    parts = split_texts(frame, n_validation=5)
+    parts = split_texts(frame, Rows(validation=5))
     rows = [set(part.first) for part in (parts.train, parts.validation, parts.calibration)]
     assert len(rows[1]) == 5
     assert 20 <= len(rows[2]) <= 40, "about half"
     assert sum(map(len, rows)) == len(set.union(*rows)) == 60
     marked = frame.assign(split=["Train", "dev", "TEST"] * 20)
-    parts = split_texts(marked, n_validation=1000)
+    parts = split_texts(marked, Rows(validation=1000))
     learnt = set(marked["text"][::3])
     assert set(parts.train.first) | set(parts.validation.first) == learnt
     assert set(parts.calibration.first) == set(frame["text"]) - learnt
@@ -237,7 +237,7 @@ def test_ways_to_train_that_cannot_be(case: str) -> None:
 
 def test_thresholds_need_a_number(network: Any, data: Any) -> None:
     with pytest.raises(InvalidInputError, match="n_head must be at least 1, which prunes nothing; got 0"):
-        make_thresholds(network, data[0], n_head=0)
+        make_thresholds(network, data[0], Grid(head=0))
 
 
 def test_classes_other_than_the_models(classifier_folder: Path, tmp_path: Path) -> None:

@@ -37,7 +37,6 @@ from riskfront.transformers._cascade.cascade_trace import CascadeSetting, Cascad
 from riskfront.transformers._cascade.small_pipeline import SmallPipeline
 from riskfront.transformers._data.known_texts import Learnt
 from riskfront.transformers._data.texts import labelled_texts, split_texts
-from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.network import Network, Setting
 from riskfront.transformers._speed_up import Gain, load_alternatives
 from tests.support import tiny_transformers as tiny
@@ -371,9 +370,9 @@ def test_a_pipeline_that_breaks_the_limit_by_a_hair_is_certified_in_delta_of_run
     """The large encoder is hardly ever wrong; who stays with the pipeline loses .105, where .1 is the limit."""
     problem = rf.Problem(["accuracy_drop <= 0.1"], minimize="flops")
     plan = Plan(rows=Rows(validation=40), grid=Grid(head=1, token=1, layer=1))
-    monkeypatch.setattr(accelerate_cascade_module, "_gain", lambda *of: Gain(1, 1, 1, 1))
+    monkeypatch.setattr(accelerate_cascade_module, "measure_gain", lambda *of: Gain(1, 1, 1, 1))
     learnt = Learnt()
-    large = Trained(paper_network, tiny.SIGNALS, tiny.make_tokenizer(), tiny.MAX_LENGTH, learnt)
+    large = AdaptiveClassifier(paper_network, tiny.make_tokenizer(), tiny.SIGNALS, tiny.MAX_LENGTH, learnt=learnt)
     small = SmallPipeline(ByHash(0.105).fit([], list(tiny.SIGNALS)), tiny.SIGNALS, pairs=False)
     false = 0
     for seed in range(60):

@@ -14,7 +14,6 @@ from riskfront.transformers._accelerate import certify
 from riskfront.transformers._certifying import certify_in_order, has_known_order
 from riskfront.transformers._data.known_texts import Learnt
 from riskfront.transformers._data.texts import split_texts
-from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._pruning.thresholds import Thresholds
 from riskfront.transformers._recomputing import recompute
@@ -43,8 +42,8 @@ def test_where_the_order_is_known() -> None:
 
 
 def test_all_calibration_texts_test(network: Network, tokenizer: Any, tmp_path: Path) -> None:
-    parts = split_texts(tiny.make_frame(500, 90), n_validation=40)
-    trained = Trained(network, tiny.SIGNALS, tokenizer, 40, Learnt())
+    parts = split_texts(tiny.make_frame(500, 90), Rows(validation=40))
+    trained = AdaptiveClassifier(network, tokenizer, tiny.SIGNALS, 40, learnt=Learnt())
     plan = Plan(rows=Rows(validation=40), grid=Grid(head=1, token=1, layer=12))
     found = certify(
         trained, parts, rf.Problem(["accuracy_drop <= 0.1"], minimize="flops"), tmp_path, plan, progress=False

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import AdaptiveClassifier, PruningTrace
+from riskfront.transformers import AdaptiveClassifier, Grid, PruningTrace
 from riskfront.transformers._exits import HIDDEN
 from riskfront.transformers._pruning.network import Network, Setting
 from riskfront.transformers._pruning.thresholds import depths, make_thresholds
@@ -47,7 +47,7 @@ def test_settings_and_spaces(network: Network, data: Any) -> None:
     assert depths(12, 1) == (0,)
     assert depths(12, 4) == (12, 8, 5, 1)
     assert depths(4, 100) == (4, 3, 2, 1)
-    thresholds = make_thresholds(network, data[0], n_head=1, n_token=1, n_layer=1, n_depth=2)
+    thresholds = make_thresholds(network, data[0], Grid(head=1, token=1, layer=1, depth=2))
     assert [config["depth"] for config in thresholds.space.grid(1)] == [4, 1]
     assert Setting.of({"depth": 3}).to_config()["depth"] == 3
     assert "depth" not in Setting().to_config()

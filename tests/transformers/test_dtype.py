@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import AdaptiveClassifier, PruningTrace, Training, pipeline
+from riskfront.transformers import AdaptiveClassifier, Grid, PruningTrace, Rows, Training, pipeline
 from riskfront.transformers._backbones.backbone import Backbone, load_classifier
 from riskfront.transformers._backbones.precision import precisions_for
 from riskfront.transformers._data.known_texts import Learnt, weights_digest
@@ -66,7 +66,7 @@ def test_what_becomes_too_large_is_no_answer_and_not_right(
     assert not traced["accuracy_drop"][hit].any(), "the full model gives no answer there either"
     assert (np.isnan(answer_on_device(broken, setting, data[0]).probabilities).any(axis=1) == hit).all()
     assert [found["label"] for found in pipeline("text-classification", one)(texts)] == answers.tolist()
-    assert np.isfinite(make_thresholds(broken, data[0]).tau_layer).all()
+    assert np.isfinite(make_thresholds(broken, data[0], Grid()).tau_layer).all()
 
 
 def test_it_is_saved_loaded_and_pickled_in_its_type(
@@ -99,7 +99,7 @@ def test_a_clock_runs_whatever_the_type(half: Network, data: tuple[Tokens, np.nd
 def test_training_is_in_single_precision_and_its_result_in_the_chosen_type(
     classifier_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts = split_texts(tiny.make_frame(200, 3), n_validation=20)
+    parts = split_texts(tiny.make_frame(200, 3), Rows(validation=20))
     found = train(
         classifier_folder, parts, tmp_path, Training(dtype="bfloat16", max_length=tiny.MAX_LENGTH), progress=False
     )

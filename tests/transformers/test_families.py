@@ -17,7 +17,7 @@ from riskfront.transformers._backbones import deberta as deberta_family
 from riskfront.transformers._backbones.backbone import Backbone, Packed
 from riskfront.transformers._backbones.bert import Bert
 from riskfront.transformers._backbones.deberta import DebertaV2, DisentangledAttention, distance_rows
-from riskfront.transformers._backbones.layer import PlainAttention
+from riskfront.transformers._backbones.layer import plain_attention
 from riskfront.transformers._backbones.modernbert import ModernBert, RotaryAttention
 from riskfront.transformers._backbones.mpnet import DistanceAttention, MPNet
 from riskfront.transformers._data.tokens import Tokens
@@ -103,7 +103,7 @@ def test_removed_heads_are_heads_whose_output_is_zero(case: Case, kept: np.ndarr
     with without_heads(backbone, kept):
         wanted = model(**inputs).logits
     assert_close(run(backbone, backbone.embed(inputs), kept), wanted)
-    widths = [layer.attention_output[0].shape[1] for layer in backbone.layers(kept)]
+    widths = [getattr(layer, "layer", layer).attention_output[0].shape[1] for layer in backbone.layers(kept)]
     assert widths == (8 * kept.sum(axis=1)).tolist(), "their weights are not there any more"
 
 
@@ -250,14 +250,14 @@ def no_rotation(self: Any, batch: Packed) -> torch.Tensor:
 
 
 WRONG = {
-    "MPNet without distances": ("MPNet", MPNet, "attention", lambda *a: PlainAttention()),
+    "MPNet without distances": ("MPNet", MPNet, "attention", lambda *a: plain_attention),
     "MPNet backwards": (
         "MPNet",
         DistanceAttention,
         "_bias",
         lambda self, batch, right=DistanceAttention._bias: right(self, batch).transpose(2, 3),
     ),
-    "DeBERTa without distances": ("DeBERTa-v3", DebertaV2, "attention", lambda *a: PlainAttention()),
+    "DeBERTa without distances": ("DeBERTa-v3", DebertaV2, "attention", lambda *a: plain_attention),
     "DeBERTa backwards": (
         "DeBERTa-v3",
         DisentangledAttention,

@@ -13,7 +13,7 @@ from riskfront.transformers._backbones.backbone import Backbone, name_classes
 from riskfront.transformers._data.tokens import Tokens
 from riskfront.transformers._exits import Layout
 from riskfront.transformers._learning.fine_tuning import fine_tune
-from riskfront.transformers._learning.head_training import head_importance, train_exit_heads, train_token_predictors
+from riskfront.transformers._learning.head_training import head_importance, train_token_predictors
 from riskfront.transformers._pruning.network import Network, Setting
 from tests.support import tiny_transformers as tiny
 from tests.support.transformer_families import CASES
@@ -40,7 +40,7 @@ def network_of(name: str) -> Network:
     return Network(
         backbone,
         head_importance(backbone, *held, progress=False),
-        train_exit_heads(backbone, layout, train, held, how, progress=False),
+        tiny.train_exit_heads(backbone, layout, train, held, how, progress=False),
         train_token_predictors(backbone, layout, *train, how, progress=False),
         layout,
     )

@@ -24,7 +24,6 @@ from riskfront.transformers._learning.head_training import (
     exit_losses,
     predictor_loss,
     reads,
-    train_exit_heads,
     train_token_predictors,
 )
 from riskfront.transformers._pruning.network import Network, Walk
@@ -39,10 +38,10 @@ def test_exit_heads_read_what_the_layout_says(kind: str, request: Any) -> None:
     tokens, _ = tiny.tokens_and_labels(tiny.make_pairs(90, 4) if layout.pairs else tiny.make_frame(90, 4))
     found = exit_features(backbone, layout, tokens, 32)
     positions = np.array([3, 0, 77])
-    inputs, texts = tokens.padded(positions), tokens.packed_texts(positions)
+    inputs = tokens.padded(positions)
     with torch.no_grad():
         hidden = backbone.model(**inputs, output_hidden_states=True).hidden_states
-        walk = Walk(network, backbone.layers(), inputs, texts, exits=True, prunes=False)
+        walk = Walk(network, backbone.layers(), tokens, positions, exits=True, prunes=False)
         for depth in range(4):
             assert walk.at_exit == (depth >= layout.first_exit)
             if walk.at_exit:
@@ -129,7 +128,7 @@ def test_exits_learn_from_what_varies_little(data: Any) -> None:
     right = []
     for standardise in (True, False):
         how = HeadTraining(epochs=30, learning_rate=3e-3, standardise=standardise)
-        heads = train_exit_heads(Backbone(model), Layout(), data, data, how, progress=False)
+        heads = tiny.train_exit_heads(Backbone(model), Layout(), data, data, how, progress=False)
         seen = exit_features(Backbone(model), Layout(), tokens, 32)[:, 0]
         right.append((heads(0, seen).argmax(dim=1).numpy() == labels).mean())
     assert right[0] > 0.7
@@ -179,7 +178,7 @@ def test_training_leaves_the_encoder_as_it_was(network: Network, data: Any) -> N
     few = (tokens.take(np.arange(40)), labels[:40])
     layout = Layout()
     try:
-        heads = train_exit_heads(network.backbone, layout, few, few, HeadTraining(epochs=1), progress=False)
+        heads = tiny.train_exit_heads(network.backbone, layout, few, few, HeadTraining(epochs=1), progress=False)
         predictors = train_token_predictors(network.backbone, layout, *few, HeadTraining(), progress=False)
         trains = {name: value.requires_grad for name, value in model.named_parameters()}
         assert trains == {name: not name.startswith("bert.embeddings.") for name in trains}
@@ -203,7 +202,7 @@ def test_of_each_exit_head_the_best_epoch_is_kept(network: Network, data: Any) -
     tokens, labels = data
     false = (tokens, (labels + 1) % 3)
     one, many = (
-        train_exit_heads(
+        tiny.train_exit_heads(
             network.backbone, Layout(), false, data, HeadTraining(epochs=epochs, learning_rate=3e-3), progress=False
         ).state_dict()
         for epochs in (1, 4)

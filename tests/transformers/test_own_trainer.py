@@ -8,7 +8,7 @@ import pytest
 from transformers import Trainer, TrainingArguments
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers import FineTuning, HeadTraining, Training
+from riskfront.transformers import FineTuning, HeadTraining, Rows, Training
 from riskfront.transformers._backbones.backbone import load_classifier
 from riskfront.transformers._data.texts import split_texts
 from riskfront.transformers._learning.own_trainer import identity
@@ -21,7 +21,7 @@ pytestmark = [
         "ignore:.* exits answer no better"
     ),  # what a head learns in one short epoch is not the subject
 ]
-PARTS = split_texts(tiny.make_frame(700, 3), n_validation=50)
+PARTS = split_texts(tiny.make_frame(700, 3), Rows(validation=50))
 SHORT = HeadTraining(epochs=1, token_rows=32)
 
 
@@ -62,7 +62,9 @@ def test_the_users_trainer_trains_on_the_rows_to_learn_from(
     assert type(given[0]) is Mine
     learnt, held = given[0].train_dataset, given[0].eval_dataset
     assert len(learnt) == len(PARTS.train)
-    assert [learnt[i]["input_ids"] for i in range(5)] == [ids.tolist() for ids in found.tokens(PARTS.train).ids[:5]]
+    assert [learnt[i]["input_ids"] for i in range(5)] == [
+        ids.tolist() for ids in found.tokenize(PARTS.train.examples).ids[:5]
+    ]
     assert len(held) == len(PARTS.validation)
     assert [held[i]["labels"] for i in range(9)] == PARTS.validation.labels[:9].tolist()
     start = load_classifier(str(encoder_folder), 3, classes=found.classes)

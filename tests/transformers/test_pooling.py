@@ -92,4 +92,3 @@ def test_layouts_that_cannot_be() -> None:
         Layout("cls")
     with pytest.raises(InvalidInputError, match="depth 0 or 1"):
         Layout(first_predictor=2)
-    assert Layout.from_dict(Layout(pairs=True).to_dict()) == Layout(pairs=True)

@@ -97,7 +97,7 @@ def test_a_trace_in_a_folder_keeps_precisions_apart(network: Network, data: Any,
 def test_settings_and_spaces_with_a_precision(network: Network, data: Any) -> None:
     assert Setting.of({"precision": "int8"}).to_config()["precision"] == "int8"
     assert "precision" not in Setting().to_config()
-    thresholds = make_thresholds(network, data[0], n_head=1, n_token=1, n_layer=2, precision=("float32", "int8"))
+    thresholds = make_thresholds(network, data[0], Grid(head=1, token=1, layer=2), ("float32", "int8"))
     assert [config["precision"] for config in thresholds.space.grid(1)] == ["float32", "float32", "int8", "int8"]
     with pytest.raises(InvalidInputError, match="precision must be one of"):
         Setting(precision="int4")

@@ -9,13 +9,12 @@ import torch
 
 from riskfront.transformers import HeadTraining
 from riskfront.transformers._learning.exit_reading import (
-    Pruner,
     _features,
     exit_features,
     pruned_features,
     read_for_exits,
 )
-from riskfront.transformers._learning.head_training import exit_losses, reads, train_exit_heads
+from riskfront.transformers._learning.head_training import exit_losses, reads
 from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from tests.support import tiny_transformers as tiny
@@ -43,14 +42,13 @@ def test_exits_read_in_training_what_they_read_at_run_time(kind: str, request: A
 
 
 def test_whole_texts_come_first_and_then_pruned_ones(network: Network, data: Any) -> None:
-    pruner = Pruner(network.predictors, network.head_scores)
     parts = (data, (data[0].take(np.arange(30)), data[1][:30]))
-    read = read_for_exits(network.backbone, network.layout, *parts, HOW, pruned_by=pruner, progress=False)
+    read = read_for_exits(network.backbone, network.layout, *parts, HOW, pruned_by=network, progress=False)
     assert len(read.train[0]) == len(read.train[1]) == 400
     held = parts[1][0]
     torch.testing.assert_close(read.whole[0], exit_features(network.backbone, network.layout, held, 32))
     assert read.pruned is not None
-    torch.testing.assert_close(read.pruned[0], pruned_features(network.backbone, network.layout, held, 32, pruner))
+    torch.testing.assert_close(read.pruned[0], pruned_features(network, held, 32))
     torch.testing.assert_close(read.pruned[0][:, 0], read.whole[0][:, 0])  # nothing is dropped before the first exit
     assert not torch.allclose(read.pruned[0][:, 1:], read.whole[0][:, 1:], atol=1e-3)
     assert read.whole[1].tolist() == read.pruned[1].tolist() == data[1][:30].tolist()
@@ -62,14 +60,13 @@ def test_whole_texts_come_first_and_then_pruned_ones(network: Network, data: Any
 def test_exits_that_learnt_from_pruned_texts_know_them_better(network: Network, data: Any) -> None:
     """Their cross-entropy there is lower: that is what entropies, and so exits, rest on."""
     train, held = (tiny.tokens_and_labels(tiny.make_frame(n, seed)) for n, seed in ((1000, 1), (150, 3)))
-    pruner = Pruner(network.predictors, network.head_scores)
     backbone, layout, how = network.backbone, network.layout, replace(HOW, epochs=10)
-    seen, labels = pruned_features(backbone, layout, data[0], 8, pruner, seed=5), torch.tensor(data[1])
+    seen, labels = pruned_features(network, data[0], 8, seed=5), torch.tensor(data[1])
     lost = [
         float(torch.stack(exit_losses(heads, layout, seen, labels)[1:]).detach().mean())
         for heads in (
-            train_exit_heads(backbone, layout, train, held, how, progress=False),
-            train_exit_heads(backbone, layout, train, held, how, pruned_by=pruner, progress=False),
+            tiny.train_exit_heads(backbone, layout, train, held, how, progress=False),
+            tiny.train_exit_heads(backbone, layout, train, held, how, pruned_by=network, progress=False),
         )
     ]
     assert lost[1] < 0.9 * lost[0], lost

@@ -208,8 +208,7 @@ def test_examples_that_keep_the_same_tokens_are_not_run_again(network: Network, 
 def test_a_reused_pass_keeps_exactly_the_tokens_of_its_own_threshold(network: Network, trace: PruningTrace) -> None:
     """Thresholds right at the scores of an example: at the score the token stays, above it the token goes."""
     with torch.no_grad():
-        inputs, texts = trace.tokens.padded(np.array([0])), trace.tokens.packed_texts(np.array([0]))
-        walk = Walk(network, network.backbone.layers(), inputs, texts, exits=False, prunes=True)
+        walk = Walk(network, network.backbone.layers(), trace.tokens, np.array([0]), exits=False, prunes=True)
         scores = np.sort(walk.importance().numpy()[1:])
     one = np.array([0])
     for score in scores[:6]:

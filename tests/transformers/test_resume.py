@@ -129,7 +129,7 @@ def test_stopped_training_goes_on_at_the_step_it_was_in(
 ) -> None:
     run = Counter(encoder_folder, tmp_path / "stopped")
     with monkeypatch.context() as patch:
-        patch.setattr(training, "new_exit_heads", lambda *given, **more: (_ for _ in ()).throw(KeyboardInterrupt()))
+        patch.setattr(training, "fit_exit_heads", lambda *given, **more: (_ for _ in ()).throw(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             run(HOW, parts())
     assert sorted(path.name for path in run.folder.iterdir()) == STEPS[:3], "nothing half-made is left"

@@ -10,8 +10,8 @@ import transformers
 
 from riskfront.errors import InvalidInputError, StoreError
 from riskfront.transformers import AdaptiveClassifier, pipeline
-from riskfront.transformers._adaptive_classifier import labels_of
 from riskfront.transformers._backbones.backbone import quiet
+from riskfront.transformers._deployment import labels_of
 from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._text_pipeline import AdaptivePipeline
 from tests.support import tiny_transformers as tiny

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from riskfront.transformers import PruningTrace
+from riskfront.transformers import Grid, PruningTrace
 from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._pruning.pruning_trace import entropies, leaving_depths
 from riskfront.transformers._pruning.thresholds import make_thresholds, token_thresholds
@@ -12,7 +12,7 @@ from tests.transformers.conftest import Data
 
 def test_exit_thresholds_leave_in_equal_steps(network: Network, data: Data, traced: PruningTrace) -> None:
     n = 12
-    thresholds = make_thresholds(network, data[0], n_head=2, n_token=3, n_layer=n).tau_layer
+    thresholds = make_thresholds(network, data[0], Grid(head=2, token=3, layer=n)).tau_layer
     probabilities = traced.passes(0.0, 0.0).probabilities
     depths = np.array([leaving_depths(entropies(probabilities), tau).mean() for tau in thresholds])
     n_layers = probabilities.shape[1] - 1
@@ -23,7 +23,7 @@ def test_exit_thresholds_leave_in_equal_steps(network: Network, data: Data, trac
 
 
 def test_head_thresholds_drop_equal_numbers(network: Network, data: Data) -> None:
-    thresholds = make_thresholds(network, data[0], n_head=4, n_token=1, n_layer=1)
+    thresholds = make_thresholds(network, data[0], Grid(head=4, token=1, layer=1))
     dropped = [int((~network.kept_heads(tau)).sum()) for tau in thresholds.tau_head]
     assert dropped == [0, 4, 8, 12]
     assert thresholds.tau_token == thresholds.tau_layer == (0.0,)
@@ -42,7 +42,7 @@ def test_token_thresholds_reach_into_the_tail() -> None:
 def test_the_default_grid_has_the_papers_head_and_token_thresholds_and_a_hundred_exits(
     network: Network, data: Data
 ) -> None:
-    found = make_thresholds(network, data[0])
+    found = make_thresholds(network, data[0], Grid())
     assert len(found.tau_token) == 20
     assert len(found.tau_layer) >= 100
     assert len(found.tau_head) <= 18  # 16 heads have no more than 17 different masks

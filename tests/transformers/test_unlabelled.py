@@ -101,7 +101,7 @@ def test_calibration_texts_are_those_of_some_places(truncated: int | None, marke
     frame = tiny.make_frame(400, 38).drop_duplicates("text")
     if marked:
         frame["split"] = np.where(np.arange(len(frame)) % 2, "train", "test")
-    parts = split_texts(frame, seed=5, n_validation=20, n_calibration=truncated, learning=learning)
+    parts = split_texts(frame, Rows(validation=20, calibration=truncated), seed=5, learning=learning)
     assert parts.could_calibrate(parts.calibration.contents).all()
     if not marked:
         assert not parts.could_calibrate([*parts.train.contents, *parts.validation.contents]).any()

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +28,6 @@ from riskfront.errors import InvalidInputError
 if TYPE_CHECKING:
     from riskfront.transformers import AdaptiveClassifier, CascadeClassifier, Plan
     from riskfront.transformers._data.texts import TextParts
-    from riskfront.transformers._learning.training import Trained
 
 Model = Annotated[
     str,
@@ -117,12 +116,12 @@ def train(
 ) -> int:
     """Fine-tune, score heads, train exit heads and token predictors; finished steps are kept."""
     from riskfront.transformers import Plan
-    from riskfront.transformers._accelerate import classifier_of, read_parts, train_parts
+    from riskfront.transformers._accelerate import read_parts, train_parts
 
     plan = Plan(training=how.training(seed), seed=seed, **rows.plan(train_rows))
     with resumable(out):
         trained = train_parts(model, read_parts(data, plan), out, plan, device=device or None, say=say_dimly)
-        classifier_of(trained).save_pretrained(out)
+        trained.save_pretrained(out)
     say_written([out])
     return 0
 
@@ -231,10 +230,9 @@ def predict(
     return 0
 
 
-def _loaded(folder: Path, data: str, plan: Plan, device: str) -> tuple[Trained, TextParts]:
+def _loaded(folder: Path, data: str, plan: Plan, device: str) -> tuple[AdaptiveClassifier, TextParts]:
     from riskfront.transformers import AdaptiveClassifier
     from riskfront.transformers._accelerate import declared, read_parts
-    from riskfront.transformers._learning.training import Trained
 
     parts = read_parts(data, plan, learning=False)
     found = AdaptiveClassifier.from_pretrained(folder, device=device or None)
@@ -243,7 +241,7 @@ def _loaded(folder: Path, data: str, plan: Plan, device: str) -> tuple[Trained, 
             f"the data must have the classes of the model, {list(found.classes)}; got {list(parts.train.classes)}."
         )
     learnt = declared(found.learnt, plan)
-    return Trained(found.network, found.classes, found.tokenizer, found.max_length, learnt), parts
+    return replace(found, certificate=None, setting=None, calibrated=None, learnt=learnt), parts
 
 
 def _ranges(

@@ -194,11 +194,16 @@ def _for_each(function: Callable[[slice], None], blocks: list[slice], in_threads
             for block in blocks:
                 function(block)
             return
+
+        def one_run(some: list[slice]) -> None:
+            for block in some:
+                function(block)
+
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         run = -(-len(blocks) // (_TASKS * cores))
         with ThreadPoolExecutor(max_workers=cores) as pool:
             runs = [blocks[first : first + run] for first in range(0, len(blocks), run)]
-            list(pool.map(lambda some: list(map(function, some)), runs))
+            list(pool.map(one_run, runs))
 
 
 class _SingleThreadedBlas:

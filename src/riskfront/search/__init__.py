@@ -2,22 +2,10 @@
 
 One file a strategy; `make_search` knows them by name. Optional libraries are loaded when a strategy is made.
 
-By how much the true cost of the setting that is certified exceeds what a full grid of 6,480 settings certifies on the same
-examples, mean of 20 seeds (benchmarks/results/search.md has the standard errors):
-
-                        simulated classifier, one limit     the demo's cascade, two limits
-    evaluations           25     50    100    200             25      50     100     200
-    random              25 %   19 %   12 %    7 %          145 %    73 %    37 %    24 %
-    grid                35 %   35 %    8 %    8 %          552 %   560 %    58 %   448 %
-    optuna, nsga2       27 %   19 %   11 %    8 %          185 %   169 %    95 %    44 %
-    optuna, tpe         20 %   10 %    7 %    4 %          100 %    48 %    17 %     5 %
-    parego              25 %   13 %    8 %    4 %          177 %    68 %    17 %     9 %
-    guided               4 %    2 %  0.1 %    0 %           15 %     2 %    -3 %    -1 %
-
-So: `guided`, which is the default of `tune`. A proposal takes it a tenth of a second at 100 evaluations; "tpe", the default
-sampler of `optuna` and the only other one that beats random search everywhere, takes a hundredth. The others do not always:
-grids only at 100 evaluations of the simulated classifier, NSGA-II only there too, and ParEGO from 50 evaluations
-on. Those look for the whole front; what can be certified is a small part of it.
+`guided`, the default of `tune`, certifies the cheapest settings at 25 to 200 evaluations (benchmarks/results/search.md): the
+others look for the whole front, and what can be certified is a small part of it. A proposal takes it a tenth of a second at
+100 evaluations; "tpe", the default sampler of `optuna` and the only other one that beats random search everywhere, takes a
+hundredth.
 """
 
 import inspect

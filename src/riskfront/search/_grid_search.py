@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,7 @@ class GridSearch:
         self._remaining = (_setting(axes, index) for index in _shuffled(math.prod(map(len, axes.values())), seed))
 
     def ask(self, n: int = 1) -> list[Config]:
-        fresh = filter(self._ledger.claim, self._remaining)
-        return [config for _, config in zip(range(n), fresh, strict=False)]
+        return list(islice(filter(self._ledger.claim, self._remaining), n))
 
     def tell(self, config: Config, values: Mapping[str, float]) -> None:
         self._ledger.record(config, values)
@@ -93,10 +93,7 @@ class RandomSearch:
         self._block: list[npt.NDArray[np.float64]] = []
 
     def ask(self, n: int = 1) -> list[Config]:
-        configs: list[Config] = []
-        while len(configs) < n and (config := self._next()) is not None:
-            configs.append(config)
-        return configs
+        return list(islice(iter(self._next, None), n))
 
     def tell(self, config: Config, values: Mapping[str, float]) -> None:
         self._ledger.record(config, values)
@@ -105,12 +102,9 @@ class RandomSearch:
         if self._ledger.exhausted:
             return None
         for _ in range(_DUPLICATES_IN_A_ROW):
-            config = self._ledger.space.from_unit(self._next_point())
+            if not self._block:
+                self._block = list(self._sobol.random(_BLOCK))[::-1]
+            config = self._ledger.space.from_unit(self._block.pop())
             if self._ledger.claim(config):
                 return config
         return self._ledger.fresh()
-
-    def _next_point(self) -> npt.NDArray[np.float64]:
-        if not self._block:
-            self._block = list(self._sobol.random(_BLOCK))[::-1]
-        return self._block.pop()

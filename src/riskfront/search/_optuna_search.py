@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -192,23 +191,17 @@ def import_optuna() -> Any:
 def _open_study(storage: "str | BaseStorage | None", name: str | None, n_objectives: int) -> "Study":
     from sqlalchemy.exc import DBAPIError
 
-    for _ in range(_OPENINGS - 1):
-        with suppress(DBAPIError):
-            return _create_study(storage, name, n_objectives)
-        # Processes that start at once on an empty database all make its tables, and one succeeds.
-        time.sleep(1.0)
-    try:
-        return _create_study(storage, name, n_objectives)
-    except DBAPIError as error:
-        raise StoreError(f"the study {name!r} must be in a database that can be opened; got {error.orig}.") from error
-
-
-def _create_study(storage: "str | BaseStorage | None", name: str | None, n_objectives: int) -> "Study":
-    directions = ["minimize"] * n_objectives
-    study: Study = import_optuna().create_study(
-        storage=storage, study_name=name, directions=directions, load_if_exists=True
-    )
-    return study
+    known: dict[str, Any] = {"storage": storage, "study_name": name, "load_if_exists": True}
+    left = _OPENINGS
+    while True:
+        try:
+            return import_optuna().create_study(directions=["minimize"] * n_objectives, **known)
+        except DBAPIError as error:
+            left -= 1
+            if not left:
+                said = f"the study {name!r} must be in a database that can be opened; got {error.orig}."
+                raise StoreError(said) from error
+            time.sleep(1.0)  # processes that start at once on an empty database all make its tables, and one succeeds
 
 
 def make_distributions(space: Space) -> "dict[str, BaseDistribution]":
@@ -218,27 +211,21 @@ def make_distributions(space: Space) -> "dict[str, BaseDistribution]":
 
 def _distribution(dimension: Dimension) -> "BaseDistribution":
     distributions = import_optuna().distributions
-    made: BaseDistribution
     if isinstance(dimension, Float):
-        made = distributions.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
-    elif isinstance(dimension, Int):
-        made = distributions.IntDistribution(dimension.low, dimension.high, log=dimension.log)
-    else:
-        made = distributions.CategoricalDistribution(dimension.options)
-    return made
+        return distributions.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+    if isinstance(dimension, Int):
+        return distributions.IntDistribution(dimension.low, dimension.high, log=dimension.log)
+    return distributions.CategoricalDistribution(dimension.options)
 
 
 def _make_sampler(sampler: "SamplerName | BaseSampler", seed: int, budget: int, n_startup: int) -> "BaseSampler":
     samplers = import_optuna().samplers
-    made: BaseSampler
     if isinstance(sampler, samplers.BaseSampler):
-        made = sampler
-    elif sampler == "tpe":
-        made = samplers.TPESampler(seed=seed, n_startup_trials=n_startup, multivariate=True)
-    elif sampler == "nsga2":
-        made = samplers.NSGAIISampler(seed=seed, population_size=max(4, min(50, budget // 5)))
-    else:
-        raise InvalidInputError(
-            f'sampler must be "tpe", "nsga2" or an Optuna sampler, such as GPSampler(seed=0); got {sampler!r}.'
-        )
-    return made
+        return sampler
+    if sampler == "tpe":
+        return samplers.TPESampler(seed=seed, n_startup_trials=n_startup, multivariate=True)
+    if sampler == "nsga2":
+        return samplers.NSGAIISampler(seed=seed, population_size=max(4, min(50, budget // 5)))
+    raise InvalidInputError(
+        f'sampler must be "tpe", "nsga2" or an Optuna sampler, such as GPSampler(seed=0); got {sampler!r}.'
+    )

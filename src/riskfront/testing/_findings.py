@@ -43,12 +43,9 @@ class Findings:
         if self.broken:
             more = [f"... and {len(self.broken) - _SHOWN} more."] if len(self.broken) > _SHOWN else []
             lines = [f"- {line}" for line in (*self.broken[:_SHOWN], *more)]
-            raise AssertionError("\n".join([f"{self.about} breaks {_rules(len(self.broken))}:", *lines]))
+            rules = "one rule" if len(self.broken) == 1 else f"{len(self.broken)} rules"
+            raise AssertionError("\n".join([f"{self.about} breaks {rules}:", *lines]))
         return pd.DataFrame(self.rates)
-
-
-def _rules(count: int) -> str:
-    return "one rule" if count == 1 else f"{count} rules"
 
 
 LEVEL = 1e-9

@@ -67,7 +67,8 @@ def check_p_value(p_value: str | PValue, *, binary: bool = False, tests: int = 2
         if null.binary or not binary:
             p = _values(p_value, null, null.draw(rng, (tests, null.examples)), found, where)
             if p is not None:
-                _super_uniform(p, where, found)
+                for level in LEVELS:
+                    found.rate(f"{where}, level {level:g}", f"p <= {level:g}", int(np.sum(p <= level)), tests, level)
     _without_examples(p_value, found)
     safe = zero_one(0.02, limit=0.1, examples=1000)
     p = _values(p_value, safe, safe.draw(rng, (200, 1000)), found, "0/1, mean 0.02")
@@ -80,17 +81,14 @@ def check_p_value(p_value: str | PValue, *, binary: bool = False, tests: int = 2
     return found.end()
 
 
-def _super_uniform(p: FloatArray, where: str, found: Findings) -> None:
-    for level in LEVELS:
-        found.rate(f"{where}, level {level:g}", f"p <= {level:g}", int(np.sum(p <= level)), p.size, level)
-
-
 def _values(p_value: str | PValue, null: NullLosses, losses: Array, found: Findings, where: str) -> FloatArray | None:
     """(tests,) p-values; None, with a broken rule noted, where they are no p-values."""
     try:
-        p = np.asarray(
-            p_value_of_name(p_value, null, losses) if isinstance(p_value, str) else _of_function(p_value, null, losses)
-        )
+        if isinstance(p_value, str):
+            p = p_value_of_name(p_value, null, losses)
+        else:
+            low, high = null.bounds
+            p = np.asarray(p_value((losses.astype(np.float64) - low) / (high - low), (null.limit - low) / (high - low)))
     except Exception as error:  # the user's function may raise anything
         if not (isinstance(p_value, str) and isinstance(error, InvalidInputError)):  # it says itself what it is not for
             found.broken.append(f"{where}: it raised {type(error).__name__}: {error}")
@@ -105,11 +103,6 @@ def _values(p_value: str | PValue, null: NullLosses, losses: Array, found: Findi
         found.broken.append(f"{where}: p-values must lie in [0, 1]; {outside:,} of {len(p):,} are outside or nan.")
         return None
     return p.astype(np.float64)
-
-
-def _of_function(p_value: PValue, null: NullLosses, losses: Array) -> npt.ArrayLike:
-    low, high = null.bounds
-    return p_value((losses.astype(np.float64) - low) / (high - low), (null.limit - low) / (high - low))
 
 
 def p_value_of_name(p_value: str, null: NullLosses, losses: Array) -> FloatArray:

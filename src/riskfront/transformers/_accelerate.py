@@ -11,12 +11,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.choice import choose
+from riskfront._calibration.certificates.uses_of_test_set import UseOfTestSet
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
+from riskfront._problems.spaces.space import Space
+from riskfront._support.arrays import IntArray
 from riskfront.errors import InvalidInputError
 from riskfront.methods import Method, make_method
 from riskfront.methods._evidence.limit_tests import Evidence
+from riskfront.methods._plan import parameters
 from riskfront.search import STRATEGIES, Search
 from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._certifying import (
@@ -24,11 +29,12 @@ from riskfront.transformers._certifying import (
     TRACES,
     UNLABELLED,
     Split,
+    Traced,
     certify_in_order,
     certify_planned,
     has_known_order,
     keep_examples,
-    looks_before,
+    record_question,
     settings_to_plan,
     usual_choice,
 )
@@ -42,7 +48,7 @@ from riskfront.transformers._data.texts import (
     split_texts,
 )
 from riskfront.transformers._folder import encoder_of, must_be_free
-from riskfront.transformers._learning.training import Trained, Training, train
+from riskfront.transformers._learning.training import Training, train
 from riskfront.transformers._pruning.disagreement import TraceWithUnlabelled, check_proxies, with_disagreement
 from riskfront.transformers._pruning.latency import Clock, clocks_of
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
@@ -147,7 +153,7 @@ def trained_parts(
     device: str | None = None,
     say: Callable[[str], None] = lambda line: None,
     progress: bool | None = None,
-) -> tuple[Trained, TextParts]:
+) -> tuple[AdaptiveClassifier, TextParts]:
     """Read and check everything, then train what is missing."""
     check_problem(problem, plan.grid, unlabelled=unlabelled is not None)
     must_be_free(folder)
@@ -168,7 +174,7 @@ def train_parts(
     device: str | None = None,
     say: Callable[[str], None] = lambda line: None,
     progress: bool | None = None,
-) -> Trained:
+) -> AdaptiveClassifier:
     """Train what is missing in the folder of an acceleration."""
     prunes = plan.grid.token > 1 or plan.grid.head > 1  # exits learn from texts with tokens and heads dropped
     options: dict[str, Any] = {"prunes": prunes, "device": device, "say": say, "progress": progress}
@@ -186,19 +192,11 @@ def declared(learnt: Learnt | None, plan: Plan) -> Learnt | None:
 
 def read_parts(data: str | os.PathLike[str] | pd.DataFrame | Any, plan: Plan, *, learning: bool = True) -> TextParts:
     """The rows to train, validate and calibrate with; only the last two unless something is to be learnt."""
-    rows = plan.rows
-    return split_texts(
-        read_texts(data),
-        seed=plan.seed,
-        n_train=rows.train,
-        n_validation=rows.validation,
-        n_calibration=rows.calibration,
-        learning=learning,
-    )
+    return split_texts(read_texts(data), plan.rows, seed=plan.seed, learning=learning)
 
 
 def certify(
-    trained: Trained,
+    trained: AdaptiveClassifier,
     parts: TextParts,
     problem: Problem,
     folder: str | os.PathLike[str],
@@ -228,62 +226,65 @@ def certify(
         traced = trace_of(trained, others.texts, target, plan, progress=progress)
         trace, notes = TraceWithUnlabelled(own, traced, plan.seed), (*notes, *others.notes)
     space = thresholds.space
-    budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
-    say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
     ordered = unlabelled is None and has_known_order(plan.method, plan.search, thresholds, problem)
-    method = FROM_THE_FULL_MODEL if ordered else make_method(plan.method)
-    searched: dict[str, Any] = {"search": plan.search, "budget": budget, "seed": plan.seed}
-    earlier = looks_before(target, fresh.texts.contents, problem, method, space, model=trace.fingerprint, **searched)
-    split = Split.of(trace, method.opt_fraction, plan.seed)
-    if ordered:
-        certificate = certify_in_order(own, space.grid(1), problem, plan.seed)
-    else:
-        configs = settings_to_plan(trace, space, problem, split, **searched, progress=progress)
-        certificate = certify_planned(trace, configs, problem, method, split, progress=progress)
-    certificate = replace(certificate, notes=notes, guaranteed=method.guaranteed).after(earlier)
+    asked: dict[str, Any] = {"notes": notes, "ordered": ordered, "say": say, "progress": progress}
+    certificate, test = certify_trace(trace, space, problem, plan, target, fresh.texts.contents, **asked)
     if isinstance(trace, TraceWithUnlabelled):
-        certificate = replace(certificate, unlabelled={**trace.described, **(certificate.unlabelled or {})})
         keep_examples(target, trace.elsewhere, plan.seed, UNLABELLED)
-    if choice := plan.choose or usual_choice(certificate, trace, split.test):
-        certificate = choose(certificate, choice)
     used = frozenset(fresh.texts.contents).union(elsewhere)
-    found = replace(classifier_of(trained), certificate=certificate, calibrated=used)
+    found = replace(trained, certificate=certificate, calibrated=used)
     keep_examples(target, own, plan.seed, notes=notes, configs=space.grid(1) if ordered else ())
     found.save_pretrained(target)
     if certificate:
-        measure_gain(found, own, split.test).save(target)
+        measure_gain(found, own, test).save(target)
         save_alternatives(target, alternatives(found, own, parts.train, fresh.texts))
     return found
 
 
-def classifier_of(trained: Trained) -> AdaptiveClassifier:
-    """Before calibration: it can be saved, and used with thresholds of one's own."""
-    return AdaptiveClassifier(
-        trained.network, trained.tokenizer, trained.classes, trained.max_length, learnt=trained.learnt
-    )
+def certify_trace(
+    trace: Traced,
+    space: Space,
+    problem: Problem,
+    plan: Plan,
+    folder: Path,
+    contents: Sequence[bytes],
+    *,
+    notes: tuple[str, ...],
+    ordered: bool = False,
+    say: Callable[[str], None],
+    progress: bool | None,
+) -> tuple[Certificate, IntArray]:
+    """The certificate of the settings that the plan searches, or of all in their known order, and which texts tested them."""
+    budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
+    say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
+    method = FROM_THE_FULL_MODEL if ordered else make_method(plan.method)
+    searched: dict[str, Any] = {"search": plan.search, "budget": budget, "seed": plan.seed}
+    named = plan.search if isinstance(plan.search, str) else type(plan.search).__qualname__
+    decided_by = [plan.seed, space.to_dict(), named, budget, trace.fingerprint]
+    said = f"seed {plan.seed}, {budget} settings"
+    use = UseOfTestSet.of(problem, method.name, parameters(method), decided_by=decided_by, said=said)
+    earlier = record_question(folder, contents, use)
+    split = Split.of(trace, method.opt_fraction, plan.seed)
+    if ordered:
+        certificate = certify_in_order(trace, space.grid(1), problem, plan.seed)
+    else:
+        configs = settings_to_plan(trace, space, problem, split, **searched, progress=progress)
+        certificate = certify_planned(trace, configs, problem, method, split, progress=progress)
+    certificate = replace(certificate, notes=notes, guaranteed=method.guaranteed).after(earlier)
+    return choose(certificate, plan.choose or usual_choice(certificate, trace, split.test)), split.test
 
 
 def thresholds_of(
-    trained: Trained, validation: LabelledTexts, plan: Plan, problem: Problem | None = None
+    trained: AdaptiveClassifier, validation: LabelledTexts, plan: Plan, problem: Problem | None = None
 ) -> Thresholds:
     """The settings to choose from, laid out by validation texts; the problem says whether other precisions could pay."""
     grid = plan.grid
     precision = grid.precision or ("float32",) if problem is None else grid.precisions(problem, trained.network)
-    return make_thresholds(
-        trained.network,
-        trained.tokens(validation),
-        n_head=grid.head,
-        n_token=grid.token,
-        n_layer=grid.layer,
-        n_depth=grid.depth,
-        abstain=grid.abstain,
-        precision=precision,
-        batch_size=plan.batch_size,
-    )
+    return make_thresholds(trained.network, trained.tokenize(validation.examples), grid, precision, plan.batch_size)
 
 
 def trace_of(
-    trained: Trained,
+    trained: AdaptiveClassifier,
     texts: LabelledTexts,
     folder: Path,
     plan: Plan,
@@ -296,7 +297,7 @@ def trace_of(
         trained.learnt.check_new(texts.contents)
     return PruningTrace(
         trained.network,
-        trained.tokens(texts),
+        trained.tokenize(texts.examples),
         texts.reordered(trained.classes).labels,
         classes=trained.classes,
         folder=folder / TRACES,

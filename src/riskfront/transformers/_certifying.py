@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -50,10 +50,11 @@ from riskfront._support.sealed_tensors import save_sealed
 from riskfront.methods import Method, OrderedKnob, ParetoTesting
 from riskfront.methods._evidence.ranges import warn_of_small_groups
 from riskfront.methods._plan import Plan as TestPlan
-from riskfront.methods._plan import parameters, resolve_defaults
+from riskfront.methods._plan import resolve_defaults
 from riskfront.search import Search
+from riskfront.transformers._cascade.cascade_trace import CascadeTrace
 from riskfront.transformers._data.known_texts import load_contents, save_contents
-from riskfront.transformers._pruning.disagreement import DROPS
+from riskfront.transformers._pruning.disagreement import DROPS, TraceWithUnlabelled
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Thresholds
 
@@ -61,30 +62,15 @@ FROM_THE_FULL_MODEL = OrderedKnob(safest={"tau_layer": "low"})
 TRACES = "traces"
 UNLABELLED = f"{TRACES}/unlabelled.safetensors"
 ASKED = "uses/texts"  # which texts questions were put to
-ASKED_HERE: dict[
-    str, tuple[frozenset[bytes], UseOfTestSet]
-] = {}  # by this process: question -> to which texts, and what
+#: by this process: question -> to which texts, and what
+ASKED_HERE: dict[str, tuple[frozenset[bytes], UseOfTestSet]] = {}
 ASKING = Lock()
 SHARED, REMEMBERED = 0.05, 200
-CALIBRATION = (
-    f"{TRACES}/calibration.safetensors"  # not needed to answer: whoever deploys the folder may leave traces out
-)
+CALIBRATION = f"{TRACES}/calibration.safetensors"  # not needed to answer: a deployed folder may lack it
 _PASS = ("precision", "tau_head", "tau_token")  # what a pass depends on
 
 
-class Traced(Protocol):
-    """What a trace of one network, of a cascade, and one with unlabelled texts beside it have in common."""
-
-    @property
-    def examples(self) -> IntArray: ...
-
-    @property
-    def groups(self) -> Any: ...
-
-    @property
-    def bounds(self) -> Mapping[str, tuple[float, float]]: ...
-
-    def losses(self, config: Any, examples: IntArray) -> dict[str, Array]: ...
+Traced = PruningTrace | CascadeTrace | TraceWithUnlabelled
 
 
 @dataclass(frozen=True)
@@ -138,11 +124,13 @@ def certify_planned(
     with ProgressBar("planning", len(configs), shown=progress) as bar:
         planning = _table(trace, configs, split.opt, groups, bar)
     plan = method.plan(planning, problem)
-    testing = _Testing(trace, plan, configs, split.test)
-    certificate = test_plan(plan, testing.table(_part(groups, split.test)), problem)
+    certificate = test_plan(plan, _on_demand(trace, plan, configs, split.test, groups), problem)
     tested = [configs[row] for row in plan.rows[: len(certificate.path)]]
     digests = {"opt": planning.sha256, "test": _table(trace, tested, split.test, groups).sha256 if tested else None}
-    return replace(certificate, data_sha256=fingerprint(digests, {}), split_by=split.by)
+    certificate = replace(certificate, data_sha256=fingerprint(digests, {}), split_by=split.by)
+    if not isinstance(trace, TraceWithUnlabelled):
+        return certificate
+    return replace(certificate, unlabelled={**trace.described, **(certificate.unlabelled or {})})
 
 
 def _table(
@@ -151,20 +139,20 @@ def _table(
     positions: IntArray,
     groups: Mapping[str, Groups],
     bar: ProgressBar | None = None,
+    names: Sequence[str] = (),
 ) -> LossTable:
-    """Settings with the same passes are asked for one after the other."""
-    found: dict[int, dict[str, Array]] = {}
-    for i in _in_pass_order(configs):
-        found[i] = trace.losses(configs[i], positions)
+    """These columns or all; settings with the same passes are asked for one after the other."""
+    columns: dict[str, Array] = {}
+    for place in sorted(range(len(configs)), key=lambda i: [str(configs[i].get(name)) for name in _PASS]):
+        losses = trace.losses(configs[place], positions)
+        for name in columns or names or losses:
+            if name not in columns:
+                columns[name] = np.empty((len(configs), len(positions)), dtype=losses[name].dtype)
+            columns[name][place] = losses[name]
         if bar is not None:
             bar.advance(1)
-    columns = {name: np.stack([found[i][name] for i in range(len(configs))]) for name in found[0]}
-    return LossTable([dict(config) for config in configs], columns, _part(groups, positions), trace.bounds)
-
-
-def _in_pass_order(configs: Sequence[Config]) -> list[int]:
-    """Positions of settings, those with the same passes one after the other."""
-    return sorted(range(len(configs)), key=lambda i: [str(configs[i].get(name)) for name in _PASS])
+    bounds = {name: ends for name, ends in trace.bounds.items() if name in columns}
+    return LossTable([dict(config) for config in configs], columns, _part(groups, positions), bounds)
 
 
 def _part(groups: Mapping[str, Groups], positions: IntArray) -> dict[str, Groups]:
@@ -172,29 +160,22 @@ def _part(groups: Mapping[str, Groups], positions: IntArray) -> dict[str, Groups
     return {name: Groups(whole.levels, whole.codes[positions]) for name, whole in groups.items()}
 
 
-class _Testing:
+def _on_demand(
+    trace: Traced, plan: TestPlan, configs: Sequence[Config], positions: IntArray, groups: Mapping[str, Groups]
+) -> LossTable:
     """The outcomes of planned settings on testing texts, each found when a test asks for it."""
+    known: dict[int, dict[str, Array]] = {}
+    opt, shape = plan.opt, (plan.opt.n_configs, len(positions))
 
-    def __init__(self, trace: Traced, plan: TestPlan, configs: Sequence[Config], positions: IntArray) -> None:
-        self._trace, self._plan, self._configs, self._positions = trace, plan, configs, positions
-        self._known: dict[int, dict[str, Array]] = {}
-
-    def table(self, groups: Mapping[str, Groups]) -> LossTable:
-        opt = self._plan.opt
-        shape = opt.n_configs, len(self._positions)
-        columns = {
-            name: PlannedColumn(partial(self._losses, name), shape, opt.is_binary(name)) for name in opt.loss_names
-        }
-        return opt.on_demand(columns, groups, batch_size=1)
-
-    def _losses(self, name: str, rows: IntArray) -> Array:
+    def losses(name: str, rows: IntArray) -> Array:
         """(rows, testing texts)"""
         for row in map(int, rows):
-            if row not in self._known:
-                self._known[row] = self._trace.losses(self._configs[row], self._positions)
-        if not len(rows):
-            return np.empty((0, len(self._positions)))
-        return np.stack([self._known[int(row)][name] for row in rows])
+            if row not in known:
+                known[row] = trace.losses(configs[row], positions)
+        return np.stack([known[int(row)][name] for row in rows]) if len(rows) else np.empty((0, len(positions)))
+
+    columns = {name: PlannedColumn(partial(losses, name), shape, opt.is_binary(name)) for name in opt.loss_names}
+    return opt.on_demand(columns, _part(groups, positions), batch_size=1)
 
 
 def has_known_order(method: str | Method, search: Any, thresholds: Thresholds, problem: Problem) -> bool:
@@ -222,56 +203,20 @@ def frontier_of(
     trace: Traced, configs: Sequence[Config], grid: ValueGrid, method: Method, seed: int, progress: bool | None = None
 ) -> Frontier:
     """The frontier of these settings on all texts of a trace."""
-    names = list(grid.problem.losses)
-    columns: dict[str, Any] = {}
-    with ProgressBar("settings", len(configs), shown=progress) as bar:
-        for place in _in_pass_order(configs):
-            losses = trace.losses(configs[place], trace.examples)
-            for name in names:
-                if name not in columns:
-                    columns[name] = np.empty((len(configs), len(trace.examples)), dtype=losses[name].dtype)
-                columns[name][place] = losses[name]
-            bar.advance(1)
-    bounds = {name: trace.bounds[name] for name in names if name in trace.bounds}
     groups = all_groups(trace.groups, len(trace.examples))
-    table = LossTable([dict(config) for config in configs], columns, groups, bounds).with_compared_examples()
+    with ProgressBar("settings", len(configs), shown=progress) as bar:
+        table = _table(trace, configs, trace.examples, groups, bar, list(grid.problem.losses)).with_compared_examples()
     check_fit(grid.at([0] * len(grid.varying)), table)
     return make_frontier(table, grid, resolve_defaults(method, table, table.n_examples), seed)
 
 
-def looks_before(
-    folder: Path,
-    contents: Sequence[bytes],
-    problem: Problem,
-    method: Method,
-    space: Space,
-    *,
-    model: str,
-    search: str | Search,
-    budget: int,
-    seed: int,
-) -> tuple[UseOfTestSet, ...]:
-    """Other questions that these texts have answered in this folder; this one is written down before it is asked.
+def record_question(folder: Path, contents: Sequence[bytes], use: UseOfTestSet) -> tuple[UseOfTestSet, ...]:
+    """Write a question to these texts down in the folder before it is asked; returns the others that they have answered, by the
+    folder or to this process, whatever folder it wrote to. All their deltas count.
 
     Texts are known by their content: another seed, other thresholds or a model that was trained again are new questions to
-    them, whose thresholds may be the same. All their deltas count, and the verdict states the confidence that is left.
-
-    Args:
-        model: the digest of what is certified.
-    """
-    named = search if isinstance(search, str) else type(search).__qualname__
-    said = f"seed {seed}, {budget} settings"
-    decided_by = [seed, space.to_dict(), named, budget, model]
-    use = UseOfTestSet.of(problem, method.name, parameters(method), decided_by=decided_by, said=said)
-    return record_question(folder, contents, use)
-
-
-def record_question(folder: Path, contents: Sequence[bytes], use: UseOfTestSet) -> tuple[UseOfTestSet, ...]:
-    """Write a question to these texts down in the folder; returns the others that they have answered, by the folder or to this
-    process, whatever folder it wrote to.
-
-    Questions to other texts count where many are the same: another seed, or another number of rows of the same file, draws
-    these again.
+    them, whose thresholds may be the same. Questions to other texts count where many are the same: another seed, or another
+    number of rows of the same file, draws these again.
     """
     texts, name = frozenset(contents), hashlib.sha256(b"".join(sorted(contents))).hexdigest()
     use = replace(use, question=hashlib.sha256(f"{use.question} {name}".encode()).hexdigest())

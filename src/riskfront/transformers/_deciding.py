@@ -19,20 +19,12 @@ from riskfront._support.values import plain
 from riskfront.errors import InvalidInputError
 from riskfront.methods import make_method
 from riskfront.methods._plan import parameters
-from riskfront.transformers._accelerate import (
-    Plan,
-    check_problem,
-    classifier_of,
-    thresholds_of,
-    trace_of,
-    trained_parts,
-)
+from riskfront.transformers._accelerate import Plan, check_problem, thresholds_of, trace_of, trained_parts
 from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._certifying import Traced, frontier_of, keep_examples, record_question
 from riskfront.transformers._data.known_texts import fresh_texts
 from riskfront.transformers._data.texts import TextParts
 from riskfront.transformers._folder import CERTIFICATE, ENCODER, FRONTIER, GAIN, write_guard
-from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.latency import clocks_of
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._recomputing import single_trace
@@ -83,7 +75,7 @@ def check_decision(problem: Problem, alphas: Mapping[str, Sequence[float]], plan
 
 
 def decide(
-    trained: Trained,
+    trained: AdaptiveClassifier,
     parts: TextParts,
     problem: Problem,
     alphas: Mapping[str, Sequence[float]],
@@ -122,9 +114,8 @@ def decide(
     earlier = record_question(target, fresh.texts.contents, use)
     found = frontier_of(trace, configs, grid, method, plan.seed, progress=progress)
     found = replace(found, notes=(*fresh.notes, *found.notes), earlier_looks=earlier, rules=_rules(found, trace))
-    used = frozenset(fresh.texts.contents)
     keep_examples(target, trace, plan.seed, notes=fresh.notes, configs=configs)
-    replace(classifier_of(trained), calibrated=used).save_pretrained(target)
+    replace(trained, calibrated=frozenset(fresh.texts.contents)).save_pretrained(target)
     found.save(target / FRONTIER)
     return found
 

@@ -10,9 +10,8 @@ it is their relation that counts: hence also the distance and the product of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -99,10 +98,9 @@ class Layout:
     """The stations of a network.
 
     Args:
-        exits: what exits read, "pooled" or "cls"; see `pooling.features`.
+        exits: what exits read, "pooled" or "cls"; see `features`.
         pairs: whether the examples are pairs of texts.
-        first_exit: see ``first_predictor``.
-        first_predictor: the depth of the first exit and of the first token predictor, 0 or 1.
+        first_exit: the depth of the first exit, `first_predictor`: of the first token predictor, 0 or 1.
         history: whether each also reads what stood at the depths before its own, side by side, as in the paper.
         token_history: the same for token predictors, where it is not the same as for exits.
     """
@@ -132,13 +130,6 @@ class Layout:
         if check_kind(kind) == "cls":
             return cls("cls", pairs, first_exit=1, first_predictor=1, history=True)
         return cls(kind, pairs)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Layout:
-        return cls(**values)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     @property
     def predictors_look_back(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from riskfront._data.table import LossTable
 from riskfront._support.checked_json import DamagedError, from_bytes, to_bytes
@@ -24,12 +24,14 @@ from riskfront._support.files import write_text
 from riskfront._support.progress import ProgressBar
 from riskfront.errors import InvalidInputError
 from riskfront.transformers._accelerate import Plan, read_parts, train_parts
+from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._data.known_texts import fresh_texts
 from riskfront.transformers._data.texts import TRAIN, TextParts, read_texts
 from riskfront.transformers._exits import ExitHeads, Layout, check_kind
-from riskfront.transformers._learning.head_training import train_exit_heads
+from riskfront.transformers._learning.exit_reading import read_for_exits
+from riskfront.transformers._learning.head_training import fit_exit_heads
 from riskfront.transformers._learning.steps import Steps
-from riskfront.transformers._learning.training import Trained
+from riskfront.transformers._learning.training import loaded
 from riskfront.transformers._pruning.network import Network
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Thresholds, check_shares, thresholds_at_shares
@@ -44,13 +46,10 @@ class TablePlan:
     """What tables to make of one data set.
 
     Args:
-        name: of the data set.
         variant: of the training, such as "paper" or "early".
         plan: rows, training, seed, and what the model learnt from before; its grid is not used.
         exits: what exits read, each a table of its own: "pooled", "cls".
-        head_shares: see ``token_shares``.
-        token_shares: a threshold for each share of scores to lie below it; every pair costs a pass.
-        n_exits: thresholds of exits.
+        token_shares: a threshold for each share of scores to lie below it, as `head_shares`; every pair costs a pass.
         test_split: rows to trace are marked with this in the column `split`; by default all that are not marked train.
     """
 
@@ -93,12 +92,12 @@ def make_tables(
     for kind in how.exits[1:]:
         networks.append(with_exits(kind, trained, parts, folder, plan, say=say, progress=progress))
     fresh = fresh_texts(parts, trained.learnt, leave_out=True)
-    tokens, labels = trained.tokens(fresh.texts), fresh.texts.reordered(trained.classes).labels
+    tokens, labels = trained.tokenize(fresh.texts.examples), fresh.texts.reordered(trained.classes).labels
     options: dict[str, Any] = {"classes": trained.classes, "folder": folder / "traces", "progress": False}
     options["batch_size"] = plan.batch_size
     others = [PruningTrace(network, tokens, labels, **options) for network in networks[1:]]
     traces = [PruningTrace(networks[0], tokens, labels, beside=others, **options), *others]
-    held = trained.tokens(parts.validation)
+    held = trained.tokenize(parts.validation.examples)
     thresholds = [
         thresholds_at_shares(
             network, held, head=how.head_shares, token=how.token_shares, n_layer=how.n_exits, batch_size=plan.batch_size
@@ -126,7 +125,7 @@ def rows_of(frame: pd.DataFrame, test_split: str) -> pd.DataFrame:
 
 def with_exits(
     kind: str,
-    trained: Trained,
+    trained: AdaptiveClassifier,
     parts: TextParts,
     folder: Path,
     plan: Plan,
@@ -144,19 +143,19 @@ def with_exits(
     backbone, how = first.backbone, plan.training.heads
     sizes = (layout, backbone.n_layers, backbone.width, backbone.n_classes)
 
-    def made(path: Path) -> None:
+    def make(path: Path) -> None:
         texts = [part.reordered(trained.classes) for part in (parts.train, parts.validation)]
-        seen, held = ((trained.tokens(part), part.labels) for part in texts)
-        found = train_exit_heads(backbone, layout, seen, held, how, seed=plan.training.seed, progress=progress)
+        seen, held = ((trained.tokenize(part.examples), part.labels) for part in texts)
+        options: dict[str, Any] = {"seed": plan.training.seed, "progress": progress}
+        read = read_for_exits(backbone, layout, seen, held, how, **options)
+        found = fit_exit_heads(backbone, layout, read, how, **options)
         save_file(found.state_dict(), path / "exit_heads.safetensors")
 
-    def loaded(path: Path) -> ExitHeads:
-        heads = ExitHeads(*sizes)
-        heads.load_state_dict(load_file(path / "exit_heads.safetensors"))
-        return heads.eval()
+    def load(path: Path) -> ExitHeads:
+        return loaded(ExitHeads(*sizes), path / "exit_heads.safetensors")
 
-    made_from = {"beside": first.fingerprint, "layout": layout.to_dict(), "seed": plan.training.seed, **asdict(how)}
-    heads = Steps(folder / "training", say).run(f"6-{kind}-exits", made_from, made, loaded)
+    made_from = {"beside": first.fingerprint, "layout": asdict(layout), "seed": plan.training.seed, **asdict(how)}
+    heads = Steps(folder / "training", say).run(f"6-{kind}-exits", made_from, make, load)
     return replace(first, exit_heads=heads.to(backbone.device), layout=layout)
 
 

@@ -122,11 +122,8 @@ def card(
     needs: str = "",
     by_hand: Mapping[str, Any] | None = None,
 ) -> str:
-    """How to load the model of this name, a folder or on the hub, what it needs beside it, and what was certified of it.
-
-    Args:
-        by_hand: the thresholds in use where they are not those of the certificate.
-    """
+    """How to load the model of this name, a folder or on the hub, what it needs beside it, and what was certified of it;
+    `by_hand` are the thresholds in use where they are not those of the certificate."""
     of_name = {"name": name, "encoder": encoder}
     return README.format(
         **of_name,
@@ -160,14 +157,8 @@ def promise(certificate: Certificate | None) -> str:
 
 
 def push_folder(save: Callable[[Path], None], describe: Callable[[str], str], repo_id: str, **options: Any) -> str:
-    """Save into a folder of its own, without traces and training, and upload it; returns the address of the commit.
-
-    Args:
-        save: writes the folder.
-        describe: from the whole name on the hub to the model card.
-        repo_id: such as "me/my-classifier".
-        options: private, token, commit_message, revision, create_pr, as for `push_to_hub` of transformers.
-    """
+    """Save into a folder of its own, without traces and training, and upload it; returns the address of the commit. `describe`
+    gives the model card of the whole name on the hub."""
     from huggingface_hub import HfApi  # comes with transformers
 
     api = HfApi(token=options.pop("token", None))

@@ -7,13 +7,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from riskfront._calibration.certificates.certificate import Certificate
 from riskfront._calibration.certificates.choice import choose
 from riskfront._calibration.frontier_plan import ValueGrid
-from riskfront._problems.spaces.space import Config
 from riskfront._support.sealed_tensors import load_sealed
 from riskfront.errors import StoreError
 from riskfront.methods import OrderedKnob, make_method
@@ -46,30 +46,22 @@ def recompute(certificate: Certificate, folder: str | os.PathLike[str]) -> Certi
     method = make_method(certificate.method, **certificate.parameters)
     if certificate.frontier is not None:
         grid = ValueGrid.of(certificate.problem, certificate.frontier["values"])
-        found = frontier_of(trace, _kept_settings(source), grid, method, seed, progress=False)
-        found = replace(found, notes=(*_notes(source), *found.notes))
+        found = frontier_of(trace, _kept(source, "configs"), grid, method, seed, progress=False)
+        found = replace(found, notes=(*_kept(source, "notes"), *found.notes))
         return found.choose(certificate.frontier["chosen"], certificate.choice)
     if certificate.method == OrderedKnob.name and isinstance(trace, PruningTrace):
-        again = certify_in_order(trace, _kept_settings(source), certificate.problem, seed)
-        return choose(replace(again, notes=_notes(source)), certificate.choice)
+        again = certify_in_order(trace, _kept(source, "configs"), certificate.problem, seed)
+        return choose(replace(again, notes=tuple(_kept(source, "notes"))), certificate.choice)
     split = Split.of(trace, method.opt_fraction, seed)
     again = certify_planned(trace, configs, certificate.problem, method, split, progress=False)
-    if isinstance(trace, TraceWithUnlabelled):
-        again = replace(again, unlabelled={**trace.described, **(again.unlabelled or {})})
     folder_of_notes = source / "large" if (source / CASCADE).is_file() else source
-    return choose(replace(again, notes=_notes(folder_of_notes)), certificate.choice)
+    return choose(replace(again, notes=tuple(_kept(folder_of_notes, "notes"))), certificate.choice)
 
 
-def _notes(folder: Path) -> tuple[str, ...]:
-    """What was noted then."""
+def _kept(folder: Path, name: str) -> Any:
+    """The notes or the settings that the folder keeps beside its examples."""
     _, about = load_sealed(folder / CALIBRATION)
-    return tuple(json.loads(about["notes"]))
-
-
-def _kept_settings(folder: Path) -> list[Config]:
-    """The settings that the folder keeps beside its examples."""
-    _, about = load_sealed(folder / CALIBRATION)
-    return list(json.loads(about.get("configs", "[]")))
+    return json.loads(about.get(name, "[]"))
 
 
 def single_trace(certificate: Certificate, folder: Path) -> tuple[PruningTrace | TraceWithUnlabelled, int]:

@@ -37,7 +37,6 @@ class Brought:
     """What one dimension brought, by the cheapest settings that were measured within the limits on planning texts.
 
     Args:
-        name: of the dimension.
         alone: how many times cheaper than the full model with nothing but this dimension.
         without: the same with all dimensions but this one.
         together: the same with all.
@@ -71,7 +70,10 @@ def what_each_brought(certificate: Certificate) -> list[Brought]:
     full = np.logical_and.reduce([off[name] for name in off]) if off else np.zeros(len(table), dtype=bool)
     if len(varied) < 2 or not full.any() or not cost[full].min() > 0:
         return []
-    holds = _within_limits(certificate)
+    holds = np.ones(len(table), dtype=bool)  # the means on planning texts are within all limits
+    for name, limit in zip(certificate.problem.limit_names, certificate.problem.limits, strict=True):
+        values = table[name].to_numpy(dtype=float)
+        holds &= values <= limit.compared_with if limit.at_least is None else values >= limit.compared_with
     base = float(cost[full].min())
 
     def times(rows: Array) -> float:
@@ -82,16 +84,6 @@ def what_each_brought(certificate: Certificate) -> list[Brought]:
         others_off = np.logical_and.reduce([off[other] for other in varied if other != name])
         found.append(Brought(DIMENSIONS[name][0], times(others_off), times(off[name]), times(holds)))
     return found
-
-
-def _within_limits(certificate: Certificate) -> Array:
-    """(settings,): whether the means on planning texts are within all limits."""
-    table, problem = certificate.explored, certificate.problem
-    holds = np.ones(len(table) if table is not None else 0, dtype=bool)
-    for name, limit in zip(problem.limit_names, problem.limits, strict=True):
-        values = table[name].to_numpy(dtype=float) if table is not None else np.empty(0)
-        holds &= values <= limit.compared_with if limit.at_least is None else values >= limit.compared_with
-    return holds
 
 
 def sections(folder: Path, certificate: Certificate) -> list[Section]:

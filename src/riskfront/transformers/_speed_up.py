@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,8 @@ class Gain:
     Args:
         operations: of the full model, divided by those of the certified setting.
         seconds: of the plain model, divided by those of the certified setting, on this machine, in batches of 32 by length.
-        full_accuracy: see ``accuracy``.
-        accuracy: of the full model and at the certified setting, of all texts, answered or not.
+        full_accuracy: of the full model, of all texts, answered or not.
+        accuracy: the same at the certified setting.
         answered: the share of texts that get an answer.
         drop_error: the standard error of the mean drop of accuracy.
         seconds_alone: as ``seconds``, one text at a time, as a single caller waits for it; None where it was not measured.
@@ -92,25 +93,21 @@ class Gain:
             ) from None
 
 
-def measure_gain(found: AdaptiveClassifier, trace: PruningTrace, test: IntArray) -> Gain:
-    """Of a classifier with a certified setting, on the test texts."""
-    tokens, backbone = trace.tokens.take(few_of(test)), found.network.backbone
-    seconds = times_as_fast(backbone, tokens, lambda: found.answer(tokens))
-    each = [tokens.take(np.array([i])) for i in some_alone(len(tokens))]
-    alone = times_as_fast(
-        *(backbone, tokens.take(some_alone(len(tokens))), lambda: [found.answer(one) for one in each]), batch_size=1
-    )
-    return gain_of(trace.losses({}, test), trace.losses(found.used_setting, test), seconds, alone)
+def measure_gain(found: Any, trace: Any, test: IntArray, texts: LabelledTexts | None = None) -> Gain:
+    """Of a classifier with a certified setting, on the test texts; of a cascade, which reads texts itself, with all of them."""
+    clocked = test[_spread(len(test), CLOCKED)]
+    tokens: Tokens = (trace if texts is None else trace.large).tokens.take(clocked)
+    alone, backbone = _spread(len(tokens), ALONE), found.network.backbone
+    together: Any = tokens if texts is None else texts.take(clocked).examples
+    each = [tokens.take(np.array([i])) if texts is None else [together[i]] for i in alone]
+    seconds = times_as_fast(backbone, tokens, lambda: found.answer(together))
+    singly = times_as_fast(backbone, tokens.take(alone), lambda: [found.answer(one) for one in each], batch_size=1)
+    return gain_of(trace.losses({}, test), trace.losses(found.used_setting, test), seconds, singly)
 
 
-def few_of(test: IntArray) -> IntArray:
-    """The texts whose time is taken."""
-    return test[np.linspace(0, len(test) - 1, min(len(test), CLOCKED)).astype(int)]
-
-
-def some_alone(n: int) -> IntArray:
-    """Which of the clocked texts are also run one at a time."""
-    return np.linspace(0, n - 1, min(n, ALONE)).astype(int)
+def _spread(n: int, most: int) -> IntArray:
+    """At most so many of n positions, evenly from the first to the last."""
+    return np.linspace(0, n - 1, min(n, most)).astype(int)
 
 
 def gain_of(full: Mapping[str, Array], now: Mapping[str, Array], seconds: float, alone: float | None = None) -> Gain:
@@ -172,12 +169,10 @@ class Alternative:
     """One way to classify the same texts.
 
     Args:
-        name: of it.
         accuracy: share of right answers; of texts without an answer none is right.
         texts: on how many.
         alone: milliseconds a text on this machine, one text at a time, tokenising included.
         together: the same in batches of 32.
-        certified: whether it is the certified setting.
     """
 
     name: str
@@ -197,15 +192,11 @@ def alternatives(
 ) -> list[Alternative]:
     """The certified setting first, then the full model, fewer layers, fewer bits, and linear classifiers.
 
-    Args:
-        found: the classifier or cascade, `trace`: its own of the calibration texts.
-        train: what the model learnt from; `texts`: the calibration texts.
-        full: of a cascade its large model, and the trace of that.
+    `trace` is that of the classifier or cascade on the calibration texts, `full` of a cascade its large model and the trace of
+    that.
     """
     model, traced = full or (found, trace)
-    both: Any = texts.first if texts.second is None else list(zip(texts.first, texts.second, strict=True))
-    sample = [both[int(i)] for i in np.linspace(0, len(both) - 1, min(len(both), BATCH)).astype(int)]
-    few = np.linspace(0, len(trace) - 1, min(len(trace), TEXTS)).astype(int)
+    sample, few = texts.take(_spread(len(texts), BATCH)).examples, _spread(len(trace), TEXTS)
 
     def row(name: str, one: Any, columns: Mapping[str, Array], *, certified: bool = False) -> Alternative:
         right = ~np.asarray(columns["error"]) & np.asarray(columns["answered"])
@@ -234,46 +225,31 @@ def _linear(
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
 
-    seen, labels = _joined(train), np.array([train.classes[i] for i in train.labels])
-    new, truth = _joined(texts), np.array([texts.classes[i] for i in texts.labels])
+    seen, labels = _joined(train.examples), np.array([train.classes[i] for i in train.labels])
+    new, truth = np.array(_joined(texts.examples), dtype=object), np.array([texts.classes[i] for i in texts.labels])
     if len(set(labels.tolist())) < 2:
         return []
+    as_one, half, right = _joined(sample), np.arange(len(new)) % 2 == 0, 0
 
-    def words() -> Any:
-        return make_pipeline(
-            TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(C=10, max_iter=300)
-        )
+    def row(name: str, model: Any, accuracy: float) -> Alternative:
+        return Alternative(name, accuracy, len(new), *_clocked(model.predict, as_one))
 
-    def embedded() -> Any:
-        return make_pipeline(
-            FunctionTransformer(lambda given: _mean_embeddings(found, given)), LogisticRegression(max_iter=300)
-        )
-
-    as_one = [" ".join(pair) if isinstance(pair, tuple) else str(pair) for pair in sample]
-    rows = []
-    for name, make in (
-        ("TF-IDF and logistic regression", words),
-        ("mean word embedding, logistic regression", embedded),
-    ):
-        model = make().fit(seen, labels)
-        rows.append(
-            Alternative(name, float((model.predict(new) == truth).mean()), len(new), *_clocked(model.predict, as_one))
-        )
-    half = np.arange(len(new)) % 2 == 0
-    right = 0
+    vectors = FunctionTransformer(partial(_mean_embeddings, found))
+    words = make_pipeline(
+        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(C=10, max_iter=300)
+    )
+    embedded = make_pipeline(vectors, LogisticRegression(max_iter=300))
+    alone, means = (float((model.fit(seen, labels).predict(new) == truth).mean()) for model in (words, embedded))
+    rows = [row("TF-IDF and logistic regression", words, alone)]
     for held in (half, ~half):
-        more = [*seen, *(text for text, out in zip(new, held, strict=True) if not out)]
-        model = words().fit(more, np.concatenate([labels, truth[~held]]))
-        right += int((model.predict([text for text, out in zip(new, held, strict=True) if out]) == truth[held]).sum())
-    clock = _clocked(model.predict, as_one)
-    rows.insert(1, Alternative("the same, half of the calibration labels too", right / len(new), len(new), *clock))
-    return rows
+        words.fit([*seen, *new[~held]], np.concatenate([labels, truth[~held]]))
+        right += int((words.predict(new[held]) == truth[held]).sum())
+    rows.append(row("the same, half of the calibration labels too", words, right / len(new)))
+    return [*rows, row("mean word embedding, logistic regression", embedded, means)]
 
 
-def _joined(texts: LabelledTexts) -> list[str]:
-    if texts.second is None:
-        return list(texts.first)
-    return [f"{one} {other}" for one, other in zip(texts.first, texts.second, strict=True)]
+def _joined(examples: list[Any]) -> list[str]:
+    return [" ".join(one) if isinstance(one, tuple) else one for one in examples]
 
 
 @torch.inference_mode()
@@ -281,25 +257,17 @@ def _mean_embeddings(found: AdaptiveClassifier, texts: list[str]) -> Array:
     """(n, width): the mean of the word embeddings of each text."""
     table: Any = found.network.backbone.word_embeddings.weight
     ids = found.tokenizer(list(texts), truncation=True, max_length=found.max_length, verbose=False)["input_ids"]
-    means: Array = (
-        torch.stack([table[torch.tensor(one, device=table.device)].float().mean(dim=0) for one in ids]).cpu().numpy()
-    )
-    return means
+    of_texts = [table[torch.tensor(one, device=table.device)].float().mean(dim=0) for one in ids]
+    return torch.stack(of_texts).cpu().numpy()
 
 
 def _clocked(predict: Callable[[Any], Any], sample: list[Any]) -> tuple[float, float]:
     """Milliseconds a text, one at a time and all together; the faster of two rounds."""
-
-    def once(run: Callable[[], Any], texts: int) -> float:
-        begin = time.perf_counter()
-        run()
-        return 1000 * (time.perf_counter() - begin) / texts
-
     alone = sample[:FEW_ALONE]
     predict(alone[:1])  # weights are cut to size
     return (
-        min(once(lambda: [predict([text]) for text in alone], len(alone)) for _ in range(2)),
-        min(once(lambda: predict(sample), len(sample)) for _ in range(2)),
+        min(1000 * _seconds(lambda: [predict([text]) for text in alone]) / len(alone) for _ in range(2)),
+        min(1000 * _seconds(lambda: predict(sample)) / len(sample) for _ in range(2)),
     )
 
 

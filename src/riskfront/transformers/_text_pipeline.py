@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from riskfront.errors import InvalidInputError
-from riskfront.transformers._adaptive_classifier import MISSING, AdaptiveClassifier, is_answered
+from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._cascade.cascade_classifier import CascadeClassifier, load_accelerated
 from riskfront.transformers._data.tokens import is_missing
+from riskfront.transformers._deployment import MISSING, is_answered
 
 TASKS = ("text-classification", "sentiment-analysis")
 NOT_GIVEN = ""  # of top_k, where None means: all classes
@@ -83,8 +84,7 @@ class AdaptivePipeline:
 
     @property
     def id2label(self) -> dict[int, str]:
-        names: dict[int, str] = self.classifier.network.backbone.config.id2label
-        return names
+        return self.classifier.network.backbone.config.id2label
 
     def __repr__(self) -> str:
         return f"AdaptivePipeline({self.task}, {self.classifier.used_setting})"
@@ -100,11 +100,8 @@ class AdaptivePipeline:
     ) -> Any:
         """Results for a text, a dictionary, a list of either, or anything that can be read one by one.
 
-        Args:
-            top_k: see ``batch_size``.
-            batch_size: for this call only.
-            num_workers: has no use here.
-            options: of the tokenizer, as far as they are what the classifier was certified with.
+        `top_k` and `batch_size` are for this call only, `num_workers` has no use here, and options of the tokenizer must be
+        what the classifier was certified with.
         """
         self._check_options(options)
         asked = self._top_k if top_k == NOT_GIVEN else _checked_top_k(top_k)

@@ -251,7 +251,7 @@ _HARD, _EASY = 0.85, 0.05  # risks of frequent texts and of others
 def _two_sides(trial: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Which texts are frequent: of those to calibrate on, and of those without labels."""
     from riskfront.transformers._data.known_texts import Learnt, fresh_texts, unlabelled_contents, unlabelled_texts
-    from riskfront.transformers._data.texts import split_texts
+    from riskfront.transformers._data.texts import Rows, split_texts
 
     rng = np.random.default_rng([84, trial, seed])
 
@@ -259,7 +259,7 @@ def _two_sides(trial: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         drawn = np.where(rng.random(n) < 0.5, rng.integers(0, _FREQUENT, n), rng.integers(_FREQUENT, _ALL, n))
         return pd.DataFrame({"text": [f"text {trial} {seed} {k}" for k in drawn], "label": rng.integers(0, 2, n)})
 
-    parts, others = split_texts(written(900), seed=trial, n_validation=20), written(3000)
+    parts, others = split_texts(written(900), Rows(validation=20), seed=trial), written(3000)
     learnt = Learnt().and_from([*parts.train.contents, *parts.validation.contents])
     fresh = fresh_texts(parts, learnt, leave_out=True, unlabelled=unlabelled_contents(others))
     elsewhere = unlabelled_texts(others, parts, learnt, leave_out=True)

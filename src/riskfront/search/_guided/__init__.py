@@ -1,5 +1,1 @@
-"""Guided search: look for the front only where settings could still be certified.
-
-``strategy`` (GuidedSearch) is the entry and says which risks on planning examples are worth looking at; ``region_sampler``
-proposes settings there with Gaussian processes and expected improvement.
-"""
+"""Guided search: ``strategy`` says where settings could still be certified, ``region_sampler`` looks for the front there."""

@@ -26,7 +26,7 @@ _AROUND = 5  # good settings that a large space is searched near
 
 
 class RegionSampler(BaseSampler):
-    """Proposes the setting of the largest expected improvement; see `riskfront.search._guided.region_sampler`.
+    """Proposes the setting of the largest expected improvement.
 
     It is worked out afresh for each proposal from the values in the study alone, so that settings told by other machines, or
     before this search began, count like its own. Settings still running are taken to turn out as predicted.
@@ -138,34 +138,28 @@ class Surrogate:
     def fit(self, points: FloatArray, values: FloatArray) -> None:
         """Learn from all (settings, features) and their (settings,) values."""
         due = len(values) - self._fitted_to >= max(1, len(values) // _GROWTH)
-        self._condition(points, values, "fmin_l_bfgs_b" if due else None)
+        self.believe(points, values, "fmin_l_bfgs_b" if due else None)
         if due:
             self._kernel, self._fitted_to = self._model.kernel_, len(values)
-
-    def believe(self, points: FloatArray, values: FloatArray) -> None:
-        """Take more values for granted, without learning a kernel from them."""
-        self._condition(points, values, None)
 
     def predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation, (settings,) each, of what would be told."""
         mean, deviation = self._model.predict(points, return_std=True)
         return mean, np.maximum(deviation, 1e-9)
 
-    def _condition(self, points: FloatArray, values: FloatArray, optimizer: str | None) -> None:
+    def believe(self, points: FloatArray, values: FloatArray, optimizer: str | None = None) -> None:
+        """Take these values for granted, without learning a kernel from them unless there is an optimiser."""
         from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-        kernel = _first_kernel(points.shape[1]) if self._kernel is None else self._kernel
+        kernel = self._kernel
+        if kernel is None:
+            smooth = ConstantKernel(1.0, _SCALES) * Matern([0.5] * points.shape[1], _LENGTHS, nu=2.5)
+            # Two settings side by side differ by a little more than a smooth function does: examples flip one by one.
+            kernel = smooth + WhiteKernel(1e-3, _NOISES)
         model = GaussianProcessRegressor(kernel, optimizer=optimizer, normalize_y=True)
         with quiet("sklearn"):  # a kernel at its bounds is no news here: it means that a dimension does not matter
             self._model = model.fit(points, values)
-
-
-def _first_kernel(n_features: int) -> Any:
-    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
-
-    smooth = ConstantKernel(1.0, _SCALES) * Matern([0.5] * n_features, _LENGTHS, nu=2.5)
-    # Two settings side by side differ by a little more than a smooth function does: examples flip one by one.
-    return smooth + WhiteKernel(1e-3, _NOISES)
 
 
 _DRAWS = 64
@@ -248,13 +242,8 @@ class Candidates:
     def best(
         self, worth: Callable[[FloatArray], FloatArray], around: Sequence[Config], known: set[tuple[object, ...]]
     ) -> Config | None:
-        """The setting not known whose point is worth most; None when all are known.
-
-        Args:
-            worth: (settings, features) -> (settings,).
-            around: good settings so far; a large space is looked at near them, and near the best found there.
-            known: values of settings that are not wanted again.
-        """
+        """The setting, other than those known, whose point is worth most, as `worth` says of (settings, features); None
+        when all are known. A large space is looked at around good settings, and near the best found there."""
         if self._all is not None and self._all_points is not None:
             return self._pick(self._all.__getitem__, worth(self._all_points), known)
         units = np.vstack(

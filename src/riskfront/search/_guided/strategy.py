@@ -10,22 +10,21 @@ hundred evaluations: the time of a proposal grows with the cube of their number,
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scipy.special import betainc, betaincc
 
-from riskfront._problems.spaces.space import Config, Space
+from riskfront._problems.spaces.space import Space
 from riskfront.errors import InvalidInputError
-from riskfront.search._ledger import startup_size
 from riskfront.search._optuna_search import OptunaSearch, import_optuna, make_distributions
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
 
-class GuidedSearch:
+class GuidedSearch(OptunaSearch):
     """The front inside the regions of interest of all `targets`, each told as an objective of the target's name.
 
     `delta` is the level of the coming test, `delta_prime` the chance of missing a setting at either edge of a region.
@@ -57,28 +56,16 @@ class GuidedSearch:
         from riskfront.search._guided.region_sampler import RegionSampler
 
         known = {t.name: (t, self.regions[t.name]) for t in targets}
-        self._search = OptunaSearch(
+        super().__init__(
             space,
             names,
             seed=seed,
             budget=budget,
             sampler=RegionSampler(space, make_distributions(space), names, known, seed),
-            n_startup=startup_size(budget) if n_startup is None else n_startup,
+            n_startup=n_startup,
             storage=storage,
             study_name=study_name,
         )
-
-    def ask(self, n: int = 1) -> list[Config]:
-        return self._search.ask(n)
-
-    def tell(self, config: Config, values: Mapping[str, float]) -> None:
-        self._search.tell(config, values)
-
-    def belong_to(self, task: Callable[[], Mapping[str, str]]) -> None:
-        self._search.belong_to(task)
-
-    def remembered(self) -> list[Config]:
-        return self._search.remembered()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,16 @@ from typing import Any
 
 from torch import Tensor
 
-from riskfront.transformers._backbones.family import Extras, Family, Parts, UnsupportedError, without_mask
+from riskfront.transformers._backbones.family import Extras, Family, Parts, UnsupportedError
 
 
 class Albert(Family):
     """ALBERT. A head may be kept in one run of a layer and left out in the next."""
+
+    where = Parts(
+        *("attention.query", "attention.key", "attention.value", "attention.dense", "attention.LayerNorm"),
+        *("ffn", "activation", "ffn_output", "full_layer_layer_norm"),
+    )
 
     def find_modules(self) -> list[Any]:
         groups, n = self.base.encoder.albert_layer_groups, int(self.config.num_hidden_layers)
@@ -18,20 +23,8 @@ class Albert(Family):
             raise UnsupportedError("its groups have several layers each")
         return [groups[int(i / (n / len(groups)))].albert_layers[0] for i in range(n)]
 
-    def parts(self, module: Any) -> Parts:
-        attention = module.attention
-        return Parts(
-            *(attention.query, attention.key, attention.value),
-            joined=attention.dense,
-            attention_norm=attention.LayerNorm,
-            into=module.ffn,
-            activation=module.activation,
-            out=module.ffn_output,
-            output_norm=module.full_layer_layer_norm,
-        )
-
     def embed(self, inputs: dict[str, Tensor]) -> Tensor:
-        return self.base.encoder.embedding_hidden_mapping_in(self.base.embeddings(**without_mask(inputs)))
+        return self.base.encoder.embedding_hidden_mapping_in(super().embed(inputs))
 
     @property
     def extras(self) -> Extras:

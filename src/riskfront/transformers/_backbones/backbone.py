@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from riskfront._support.arrays import BoolArray, IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.transformers._backbones import FAMILIES, SUPPORTED, Extras, Layer, Packed, UnsupportedError
+from riskfront.transformers._backbones import FAMILIES, SUPPORTED, Layer, Packed, UnsupportedError
 from riskfront.transformers._backbones.family import check
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
@@ -21,12 +21,8 @@ ENCODER = f"an encoder of a family that is known here ({SUPPORTED})"
 
 
 class Backbone:
-    """A Hugging Face sequence classifier of a family that is known here.
-
-    Args:
-        model: such as BertForSequenceClassification. It is refused when what is computed here layer by layer is not what the
-            model itself computes.
-    """
+    """A Hugging Face sequence classifier of a family that is known here, such as BertForSequenceClassification. It is refused
+    when what is computed here layer by layer is not what the model itself computes."""
 
     def __init__(self, model: Any) -> None:
         self.config: Any = getattr(model, "config", None)
@@ -44,6 +40,11 @@ class Backbone:
         except Exception as error:
             reason_ = f"it cannot be run layer by layer ({type(error).__name__}: {_one_line(error)})"
             raise InvalidInputError(_refusal(model, reason_)) from error
+        config: Any = self.config
+        self.n_layers, self.n_heads = len(self.family.modules), int(config.num_attention_heads)
+        self.width, self.inner_width = int(config.hidden_size), self.family.inner_width
+        self.head_size, self.n_classes = self.family.head_size, int(config.num_labels)
+        self.max_length, self.extras = self.family.max_length, self.family.extras
 
     def to_dtype(self, name: str) -> None:
         """All weights in this type, in place. Layers were compared with the model in single precision before."""
@@ -58,42 +59,8 @@ class Backbone:
         return _rebuilt, (type(self.model), self.config, dict(self.model.state_dict()))
 
     @property
-    def n_layers(self) -> int:
-        return len(self.family.modules)
-
-    @property
-    def n_heads(self) -> int:
-        return int(self.config.num_attention_heads)
-
-    @property
-    def width(self) -> int:
-        return int(self.config.hidden_size)
-
-    @property
-    def head_size(self) -> int:
-        return self.family.head_size
-
-    @property
-    def inner_width(self) -> int:
-        return self.family.inner_width
-
-    @property
-    def extras(self) -> Extras:
-        """Operations that BERT does not have."""
-        return self.family.extras
-
-    @property
-    def n_classes(self) -> int:
-        return int(self.config.num_labels)
-
-    @property
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
-
-    @property
-    def max_length(self) -> int:
-        """The longest input."""
-        return self.family.max_length
 
     @property
     def word_embeddings(self) -> nn.Module:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from riskfront.transformers._backbones.family import Extras, Family, without_mask
+from riskfront.transformers._backbones.family import Extras, Family
 
 
 class Bert(Family):
@@ -23,7 +23,7 @@ class Electra(Family):
     """ELECTRA: embeddings may be narrower than layers, and are projected then."""
 
     def embed(self, inputs: dict[str, Tensor]) -> Tensor:
-        states: Tensor = self.base.embeddings(**without_mask(inputs))
+        states = super().embed(inputs)
         return self.base.embeddings_project(states) if self._is_projected else states
 
     @property

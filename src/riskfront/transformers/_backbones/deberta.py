@@ -12,12 +12,14 @@ from torch.nn import functional
 from transformers.activations import ACT2FN
 
 from riskfront._support.arrays import Array
-from riskfront.transformers._backbones.family import Extras, Family, Parts, UnsupportedError, without_mask
+from riskfront.transformers._backbones.family import Extras, Family, Parts, UnsupportedError
 from riskfront.transformers._backbones.layer import Attention, Packed
 
 
 class DebertaV2(Family):
     """DeBERTa-v2, DeBERTa-v3 and mDeBERTa."""
+
+    where = Parts("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj")
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
@@ -26,18 +28,6 @@ class DebertaV2(Family):
             conv = self._convolution.conv
             if conv.groups != 1 or conv.kernel_size[0] % 2 == 0:
                 raise UnsupportedError("its convolution has groups, or an even width")
-
-    def parts(self, module: Any) -> Parts:
-        attention = module.attention.self
-        return Parts(
-            *(attention.query_proj, attention.key_proj, attention.value_proj),
-            joined=module.attention.output.dense,
-            attention_norm=module.attention.output.LayerNorm,
-            into=module.intermediate.dense,
-            activation=module.intermediate.intermediate_act_fn,
-            out=module.output.dense,
-            output_norm=module.output.LayerNorm,
-        )
 
     def layer(self, position: int, kept: Array) -> Any:
         layer = super().layer(position, kept)
@@ -71,9 +61,6 @@ class DebertaV2(Family):
         own = self.modules[position].attention.self
         return [own.query_proj.weight, *([own.pos_query_proj.weight] if hasattr(own, "pos_query_proj") else [])]
 
-    def embed(self, inputs: dict[str, Tensor]) -> Tensor:
-        return self.base.embeddings(**without_mask(inputs))
-
     @property
     def extras(self) -> Extras:
         own, embeddings = self.modules[0].attention.self, self.base.embeddings
@@ -105,13 +92,9 @@ def distance_rows(span: int, buckets: int, furthest: int, max_length: int) -> Te
 
 @dataclass(frozen=True)
 class DisentangledAttention:
-    """Scores of content with content, of content with distances, and of distances with content.
+    """Scores of content with content, of content with distances, and of distances with content, divided by a scale.
 
-    Args:
-        scale: what scores are divided by.
-        rows: as `distance_rows`; None without distances.
-        keys: see ``queries``.
-        queries: (heads, distances, head size); None where the model does without.
+    `rows` are `distance_rows`, `keys` and `queries` (heads, distances, head size); None where the model does without.
     """
 
     scale: float
@@ -135,10 +118,9 @@ class DisentangledAttention:
 
     def _row(self, batch: Packed) -> Tensor:
         """(examples, longest, longest): the row for the distance from each query to each key."""
-        if self.rows is None:
-            raise ValueError("there are no distances.")
+        rows: Any = self.rows
         places = batch.pad(batch.places)
-        return self.rows[places[:, :, None] - places[:, None, :] + len(self.rows) // 2]
+        return rows[places[:, :, None] - places[:, None, :] + len(rows) // 2]
 
 
 def _gathered(states: Tensor, vectors: Tensor, row: Tensor) -> Tensor:
@@ -168,7 +150,3 @@ class ConvolvedLayer:
         line[owner, places] = batch.states
         around = torch.arange(-reach, reach + 1, device=places.device)
         return line[owner[:, None], places[:, None] + around].flatten(1)
-
-    @property
-    def attention_output(self) -> tuple[Tensor, Tensor]:
-        return self.layer.attention_output

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from riskfront._support.arrays import Array
-from riskfront.transformers._backbones.layer import Attention, Layer, Packed, PlainAttention
+from riskfront.transformers._backbones.layer import Attention, Layer, Packed, plain_attention
 
 LONGEST = 150  # beyond the windows and the exact distances of all families
 TOLERANCE = 1e-3  # of what a layer changes
@@ -30,17 +32,17 @@ class UnsupportedError(Exception):
 
 @dataclass(frozen=True)
 class Parts:
-    """The modules of one layer: projections of attention, the one that joins the heads, the feed-forward network, norms."""
+    """Where in a layer its parts are: projections of attention, the one that joins heads, feed-forward network, norms."""
 
-    query: nn.Linear
-    key: nn.Linear
-    value: nn.Linear
-    joined: nn.Linear
-    attention_norm: nn.Module
-    into: nn.Linear
-    activation: Any
-    out: nn.Linear
-    output_norm: nn.Module
+    query: str = "attention.self.query"
+    key: str = "attention.self.key"
+    value: str = "attention.self.value"
+    joined: str = "attention.output.dense"
+    attention_norm: str = "attention.output.LayerNorm"
+    into: str = "intermediate.dense"
+    activation: str = "intermediate.intermediate_act_fn"
+    out: str = "output.dense"
+    output_norm: str = "output.LayerNorm"
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,10 @@ class Extras:
 
 
 class Family:
-    """A family whose layers are built like those of BERT; others override what differs.
+    """A family whose layers are built like those of BERT; others override what differs."""
 
-    Args:
-        model: a Hugging Face sequence classifier.
-    """
+    where = Parts()
+    reads_types = True  # which of two texts a token is of
 
     def __init__(self, model: Any) -> None:
         self.model, self.base, self.config = model, model.base_model, model.config
@@ -77,21 +78,13 @@ class Family:
         """The layers in the order in which they run; the same one may run several times."""
         return list(self.base.encoder.layer)
 
-    def parts(self, module: Any) -> Parts:
-        attention = module.attention.self
-        return Parts(
-            *(attention.query, attention.key, attention.value),
-            joined=module.attention.output.dense,
-            attention_norm=module.attention.output.LayerNorm,
-            into=module.intermediate.dense,
-            activation=module.intermediate.intermediate_act_fn,
-            out=module.output.dense,
-            output_norm=module.output.LayerNorm,
-        )
+    def parts(self, module: Any) -> Any:
+        """The modules of one layer, under the names of `Parts`."""
+        return SimpleNamespace(**{name: attrgetter(path)(module) for name, path in asdict(self.where).items()})
 
     def attention(self, module: Any, kept: Array) -> Attention:
         """How the heads that are kept, (heads,), look at tokens in this layer."""
-        return PlainAttention()
+        return plain_attention
 
     def layer(self, position: int, kept: Array) -> Any:
         """The layer at this position with the heads that are kept, (heads,); a function of Packed tokens."""
@@ -145,7 +138,8 @@ class Family:
 
     def embed(self, inputs: dict[str, Tensor]) -> Tensor:
         """(examples, longest, width): what enters the first layer, of a padded batch."""
-        return self.base.embeddings(**without_mask(inputs))
+        unread = ("attention_mask",) if self.reads_types else ("attention_mask", "token_type_ids")
+        return self.base.embeddings(**{name: value for name, value in inputs.items() if name not in unread})
 
     def finish(self, states: Tensor) -> Tensor:
         """What the model does to all states after its last layer."""
@@ -161,10 +155,6 @@ class Family:
         if pooler is not None:
             return self.model.classifier(pooler(summary[:, None]))
         return self.model.classifier(summary[:, None])  # its head takes the first token by itself
-
-
-def without_mask(inputs: dict[str, Tensor], *others: str) -> dict[str, Tensor]:
-    return {name: value for name, value in inputs.items() if name not in ("attention_mask", *others)}
 
 
 def check(family: Family) -> None:
@@ -228,9 +218,8 @@ def sharpened(family: Family) -> Iterator[None]:
     before = [weight.clone() for weight in weights.values()]
     try:
         for weight in weights.values():
-            size = (
-                float(weight.norm()) / len(weight) ** 0.5
-            )  # of queries, and about that of keys, to states of size one
+            # of queries, and about that of keys, to states of size one
+            size = float(weight.norm()) / len(weight) ** 0.5
             weight.mul_(max(1.0, SPREAD / max(size, 1e-3) ** 2))
         yield
     finally:

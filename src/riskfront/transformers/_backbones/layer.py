@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +19,7 @@ class Packed:
     """The tokens of some examples, one after the other; the first of each example is [CLS].
 
     Args:
-        states: (tokens, width).
-        lengths: (examples,), each at least 1.
+        states: (tokens, width), `lengths`: (examples,), each at least 1.
         positions: (tokens,), where each token stood in its text, from 0; rising in each example. By default nothing was
             dropped, and they are 0, 1, 2, ...
         known: what was computed from lengths and positions alone, so that the next layer need not do it again.
@@ -119,21 +118,16 @@ class Packed:
         return self.once("seat", lambda: self.owner * self.longest + self._rank())
 
 
-class Attention(Protocol):
-    """How tokens look at each other; one for each way of telling positions."""
-
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor, batch: Packed) -> Tensor:
-        """Sums of values, (examples, heads, longest, head size), as are query, key and value; `batch` has masks and places."""
+#: How tokens look at each other, one for each way of telling positions: from query, key and value, (examples, heads, longest,
+#: head size), and the batch with its masks and places to sums of values.
+Attention = Callable[[Tensor, Tensor, Tensor, Packed], Tensor]
 
 
-@dataclass(frozen=True)
-class PlainAttention:
+def plain_attention(query: Tensor, key: Tensor, value: Tensor, batch: Packed) -> Tensor:
     """Positions are in the embeddings: attention sees none."""
-
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor, batch: Packed) -> Tensor:
-        real = batch.real
-        mask = None if real is None else real[:, None, None, :]
-        return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    real = batch.real
+    mask = None if real is None else real[:, None, None, :]
+    return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
 
 @dataclass(frozen=True)
@@ -143,16 +137,17 @@ class Layer:
     Args:
         query_key_value: weight and bias of the three projections, one under the other; None when no head is kept.
         attention_output: weight and bias of the projection that joins the heads.
+        feed_forward: two linear modules with the activation between them.
     """
 
-    query_key_value: tuple[Tensor, Tensor] | None
-    attention_output: tuple[Tensor, Tensor]
+    query_key_value: tuple[Tensor, Any] | None
+    attention_output: tuple[Tensor, Any]
     attention_norm: nn.Module
-    feed_forward: tuple[nn.Linear, Any, nn.Linear]
+    feed_forward: Any
     output_norm: nn.Module
     n_heads: int
     head_size: int
-    attention: Attention = field(default_factory=PlainAttention)
+    attention: Attention = plain_attention
 
     def __call__(self, batch: Packed) -> Packed:
         """The same tokens after this layer."""

@@ -10,12 +10,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from riskfront._support.arrays import Array
-from riskfront.transformers._backbones.family import Extras, Family, without_mask
-from riskfront.transformers._backbones.layer import Attention, Packed, attend
+from riskfront.transformers._backbones.family import Extras, Family
+from riskfront.transformers._backbones.layer import Layer, Packed, attend
 
 
 class ModernBert(Family):
     """ModernBERT, with a classifier that reads [CLS] or the mean of the tokens that are left."""
+
+    reads_types = False
 
     def find_modules(self) -> list[Any]:
         return list(self.base.layers)
@@ -48,14 +50,10 @@ class ModernBert(Family):
         return Extras(feed_forward_matrices=3)
 
     def joins_heads(self, position: int) -> nn.Linear:
-        joined: nn.Linear = self.modules[position].attn.Wo
-        return joined
+        return self.modules[position].attn.Wo
 
     def queries(self, position: int) -> list[Tensor]:
         return [self.modules[position].attn.Wqkv.weight[: int(self.config.hidden_size)]]
-
-    def embed(self, inputs: dict[str, Tensor]) -> Tensor:
-        return self.base.embeddings(**without_mask(inputs, "token_type_ids"))
 
     def finish(self, states: Tensor) -> Tensor:
         return self.base.final_norm(states)
@@ -70,18 +68,8 @@ class ModernBert(Family):
         return self.model.classifier(self.model.head(summary))
 
 
-@dataclass(frozen=True)
-class PreNormLayer:
-    """The weights of one layer with the heads that are kept, named as those of `Layer`; a bias may be None."""
-
-    query_key_value: tuple[Tensor, Tensor | None] | None
-    attention_output: tuple[Tensor, Tensor | None]
-    attention_norm: nn.Module
-    feed_forward: nn.Module
-    output_norm: nn.Module
-    n_heads: int
-    head_size: int
-    attention: Attention
+class PreNormLayer(Layer):
+    """A layer whose norms come before what they normalise; a bias may be None, and the feed-forward network is a module."""
 
     def __call__(self, batch: Packed) -> Packed:
         """The same tokens after this layer."""
@@ -97,13 +85,8 @@ class PreNormLayer:
 
 @dataclass(frozen=True)
 class RotaryAttention:
-    """Queries and keys are rotated by their positions; in some layers tokens see those near them only.
-
-    Args:
-        angles: the model's own module of cosines and sines.
-        kind: of layer; full_attention and sliding_attention have their own angles.
-        window: how far a token sees to either side; None for all the way.
-    """
+    """Queries and keys are rotated by their positions, by angles of the model's own module for this kind of layer; in some
+    layers tokens see those within a window to either side only."""
 
     angles: Any
     kind: str

@@ -10,44 +10,26 @@ from torch import Tensor
 from torch.nn import functional
 
 from riskfront._support.arrays import Array
-from riskfront.transformers._backbones.family import Family, Parts, without_mask
+from riskfront.transformers._backbones.bert import Roberta
+from riskfront.transformers._backbones.family import Parts
 from riskfront.transformers._backbones.layer import Attention, Packed
 
 
-class MPNet(Family):
-    """MPNet, such as all-mpnet-base-v2."""
+class MPNet(Roberta):
+    """MPNet, such as all-mpnet-base-v2: positions begin where those of RoBERTa do."""
 
-    def parts(self, module: Any) -> Parts:
-        attention = module.attention.attn
-        return Parts(
-            *(attention.q, attention.k, attention.v),
-            joined=attention.o,
-            attention_norm=module.attention.LayerNorm,
-            into=module.intermediate.dense,
-            activation=module.intermediate.intermediate_act_fn,
-            out=module.output.dense,
-            output_norm=module.output.LayerNorm,
-        )
+    where = Parts(
+        *("attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o", "attention.LayerNorm")
+    )
+    reads_types = False
 
     def attention(self, module: Any, kept: Array) -> Attention:
         return DistanceAttention(self.base.encoder, None if kept.all() else torch.from_numpy(kept))
 
-    def embed(self, inputs: dict[str, Tensor]) -> Tensor:
-        return self.base.embeddings(**without_mask(inputs, "token_type_ids"))
-
-    @property
-    def max_length(self) -> int:
-        return super().max_length - int(self.base.embeddings.padding_idx) - 1
-
 
 @dataclass(frozen=True)
 class DistanceAttention:
-    """Scores plus a bias by head and distance.
-
-    Args:
-        encoder: its buckets of distances and their biases serve all layers.
-        kept: (heads,); None when all heads are kept.
-    """
+    """Scores plus a bias by head and distance: the encoder's, for all layers. `kept`: (heads,); None when all are."""
 
     encoder: Any
     kept: Tensor | None

@@ -44,11 +44,7 @@ def _packing() -> Iterator[None]:
 
 
 class Int8Linear:
-    """y = x W^T + b with W in 8-bit integers and x rounded text by text.
-
-    Args:
-        weight: (outputs, inputs), `bias`: (outputs,) or None.
-    """
+    """y = x W^T + b with W, (outputs, inputs), in 8-bit integers and x rounded text by text."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         values = weight.detach().float()
@@ -59,7 +55,7 @@ class Int8Linear:
             self._packed = torch.ops.quantized.linear_prepack(rounded, None if bias is None else bias.detach().float())
 
     def __call__(self, tokens: Tensor, batch: Packed) -> Tensor:
-        """Args: tokens: (tokens, inputs), of the texts of this batch, one after the other."""
+        """Of the tokens of this batch, one text after the other."""
         product = torch.ops.quantized.linear_dynamic
         if len(batch.lengths) == 1:
             return product(tokens, self._packed, True)

@@ -4,54 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from riskfront._calibration.certificates.choice import choose
 from riskfront._problems.problem import Problem
-from riskfront._support.arrays import IntArray
 from riskfront.errors import InvalidInputError
-from riskfront.methods import make_method
 from riskfront.transformers._accelerate import (
     Plan,
+    certify_trace,
     check_problem,
-    classifier_of,
     declared,
     read_parts,
     thresholds_of,
     trace_of,
     train_parts,
 )
-from riskfront.transformers._cascade.cascade_classifier import CascadeClassifier, class_order
+from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
+from riskfront.transformers._cascade.cascade_classifier import CascadeClassifier, both_learnt, class_order
 from riskfront.transformers._cascade.cascade_trace import COLUMNS, CascadeTrace, cascade_space, small_thresholds
 from riskfront.transformers._cascade.small_pipeline import PipelineTrace, SmallPipeline
-from riskfront.transformers._certifying import (
-    CALIBRATION,
-    Split,
-    certify_planned,
-    keep_examples,
-    looks_before,
-    settings_to_plan,
-    usual_choice,
-)
+from riskfront.transformers._certifying import CALIBRATION, keep_examples
 from riskfront.transformers._data.known_texts import Learnt, fresh_texts
-from riskfront.transformers._data.texts import LabelledTexts, TextParts
+from riskfront.transformers._data.texts import TextParts
 from riskfront.transformers._folder import encoder_of, must_be_free
-from riskfront.transformers._learning.training import Trained
 from riskfront.transformers._pruning.pruning_trace import PruningTrace
 from riskfront.transformers._pruning.thresholds import Grid
-from riskfront.transformers._speed_up import (
-    Gain,
-    alternatives,
-    few_of,
-    gain_of,
-    save_alternatives,
-    some_alone,
-    times_as_fast,
-)
+from riskfront.transformers._speed_up import alternatives, measure_gain, save_alternatives
 
 MOST = 100_000  # settings on a grid: minutes, where each takes milliseconds
 
@@ -92,7 +72,7 @@ def accelerate_cascade(
     before = known[0].and_from(known[-1].contents).and_from(parts.train.contents)
     fresh_texts(parts, before, leave_out=plan.leave_out_repeats)  # said before hours of training, not after
 
-    def trained(name: str, model: str | os.PathLike[str]) -> Trained:
+    def trained(name: str, model: str | os.PathLike[str]) -> AdaptiveClassifier:
         say(f"{name}: {os.fspath(model)}")
         return train_parts(model, parts, folder / name, plan, device=device, say=say, progress=progress)
 
@@ -102,8 +82,8 @@ def accelerate_cascade(
 
 
 def certify_cascade(
-    small: Trained | SmallPipeline,
-    large: Trained,
+    small: AdaptiveClassifier | SmallPipeline,
+    large: AdaptiveClassifier,
     parts: TextParts,
     problem: Problem,
     folder: str | os.PathLike[str],
@@ -127,24 +107,14 @@ def certify_cascade(
         held, first = small.trace_of(parts.validation), small.trace_of(fresh.texts)
     else:
         validation = parts.validation.reordered(small.classes)
-        held = PruningTrace(small.network, small.tokens(validation), validation.labels, progress=progress)
+        held = PruningTrace(small.network, small.tokenize(validation.examples), validation.labels, progress=progress)
         first = trace_of(small, fresh.texts, target / "small", plan, progress=progress)
     space = cascade_space(thresholds_of(large, parts.validation, plan), small_thresholds(held, n_small))
     second = trace_of(large, fresh.texts, target / "large", plan, progress=progress)
     trace = CascadeTrace(first, second, class_order(small.classes, large.classes))
-    budget = (space.size or plan.budget) if plan.search == "grid" else plan.budget
-    say(f"calibrating on {len(trace):,} texts, {budget:,} settings ...")
-    method = make_method(plan.method)
-    searched: dict[str, Any] = {"search": plan.search, "budget": budget, "seed": plan.seed}
-    earlier = looks_before(target, fresh.texts.contents, problem, method, space, model=trace.fingerprint, **searched)
-    split = Split.of(trace, method.opt_fraction, plan.seed)
-    configs = settings_to_plan(trace, space, problem, split, **searched, progress=progress)
-    certificate = certify_planned(trace, configs, problem, method, split, progress=progress)
-    certificate = replace(certificate, notes=fresh.notes, guaranteed=method.guaranteed).after(earlier)
-    certificate = choose(certificate, plan.choose or usual_choice(certificate, trace, split.test))
-    used = frozenset(fresh.texts.contents)
-    quick = small if isinstance(small, SmallPipeline) else classifier_of(small)
-    found = CascadeClassifier(quick, classifier_of(large), certificate, calibrated=used)
+    asked: dict[str, Any] = {"notes": fresh.notes, "say": say, "progress": progress}
+    certificate, test = certify_trace(trace, space, problem, plan, target, fresh.texts.contents, **asked)
+    found = CascadeClassifier(small, large, certificate, calibrated=frozenset(fresh.texts.contents))
     if isinstance(first, PipelineTrace):
         first.save(target / "small" / CALIBRATION)
     else:
@@ -152,45 +122,17 @@ def certify_cascade(
     keep_examples(target / "large", second, plan.seed, notes=fresh.notes)
     found.save_pretrained(target)
     if certificate:
-        _gain(found, trace, fresh.texts, split.test).save(target)
+        measure_gain(found, trace, test, fresh.texts).save(target)
         rows = alternatives(found, trace, parts.train, fresh.texts, full=(found.large, second))
         save_alternatives(target, rows)
     return found
 
 
-def _gain(found: CascadeClassifier, trace: CascadeTrace, texts: LabelledTexts, test: IntArray) -> Gain:
-    """Of a cascade with a certified setting, on the test texts, against the large encoder alone."""
-    few = few_of(test)
-    pairs = texts.first if texts.second is None else list(zip(texts.first, texts.second, strict=True))
-    chosen: Any = [pairs[int(i)] for i in few]
-    backbone, tokens = found.large.network.backbone, trace.large.tokens.take(few)
-    seconds = times_as_fast(backbone, tokens, lambda: found.answer(chosen))
-    alone = some_alone(len(tokens))
-    one_by_one = times_as_fast(
-        *(backbone, tokens.take(alone), lambda: [found.answer([chosen[int(i)]]) for i in alone]), batch_size=1
-    )
-    return gain_of(trace.losses({}, test), trace.losses(found.used_setting, test), seconds, one_by_one)
-
-
-def both_learnt(small: Learnt | None, large: Learnt | None) -> Learnt | None:
-    """What either encoder learnt from; None where that of one is not known."""
-    if small is None or large is None:
-        return None
-    return replace(large, elsewhere=small.elsewhere or large.elsewhere).and_from(small.contents)
-
-
 def check_size(plan: Plan, n_small: int) -> None:
     """Before hours of training: the thresholds of both encoders multiply."""
     grid = plan.grid
-    n = (
-        grid.head
-        * grid.token
-        * grid.layer
-        * n_small
-        * len(grid.abstain)
-        * len(grid.precision or ("float32",))
-        * grid.depth
-    )
+    others = len(grid.abstain) * len(grid.precision or ("float32",)) * grid.depth
+    n = grid.head * grid.token * grid.layer * n_small * others
     if plan.search == "grid" and n > MOST:
         raise InvalidInputError(
             f"the grid of a cascade can have at most {MOST:,} settings; {n:,} were asked for. Take fewer thresholds, such as 1 "

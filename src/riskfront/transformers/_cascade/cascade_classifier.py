@@ -6,40 +6,27 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 
 from riskfront._calibration.certificates.certificate import Certificate
-from riskfront._calibration.monitoring.monitor import Monitor
 from riskfront._support.arrays import Array, BoolArray, IntArray
 from riskfront._support.checked_json import check_digests, parse_json, write_digests
 from riskfront._support.files import write_text
-from riskfront._verification.check import Check
 from riskfront.errors import NotCertifiedError, StoreError
-from riskfront.transformers._adaptive_classifier import AdaptiveClassifier, Texts, answered, labels_of
+from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._cascade.cascade_trace import SMALL, CascadeSetting, CascadeTrace
 from riskfront.transformers._cascade.small_pipeline import FILE as PIPELINE
 from riskfront.transformers._cascade.small_pipeline import SmallPipeline
 from riskfront.transformers._data.known_texts import Learnt, load_contents, save_contents
 from riskfront.transformers._data.tokens import as_list
-from riskfront.transformers._deployment import check_texts, outcomes, set_by_hand
+from riskfront.transformers._deployment import Deployed, Texts
 from riskfront.transformers._exits import entropy
-from riskfront.transformers._folder import (
-    CALIBRATED,
-    CASCADE,
-    CERTIFICATE,
-    card,
-    clear,
-    local_folder,
-    must_be_free,
-    push_folder,
-    write_guard,
-)
+from riskfront.transformers._folder import CALIBRATED, CASCADE, CERTIFICATE, clear, local_folder, must_be_free
 from riskfront.transformers._pruning.network import Answers
 
 FORMAT = 1
@@ -68,7 +55,7 @@ class CascadeAnswers:
 
 
 @dataclass(frozen=True)
-class CascadeClassifier:
+class CascadeClassifier(Deployed):
     """A text classifier of two encoders with the same classes.
 
     Args:
@@ -84,8 +71,13 @@ class CascadeClassifier:
     certificate: Certificate | None = None
     setting: CascadeSetting | None = None
     calibrated: frozenset[bytes] | None = None
+    _encoder = LARGE
 
-    @property
+    @cached_property
+    def _needs(self) -> str:
+        return NEEDS if isinstance(self.small, SmallPipeline) else ""
+
+    @cached_property
     def classes(self) -> tuple[Any, ...]:
         return self.large.classes
 
@@ -101,10 +93,6 @@ class CascadeClassifier:
     def network(self) -> Any:
         """Of the large encoder."""
         return self.large.network
-
-    @property
-    def abstain_label(self) -> Any:
-        return self.large.abstain_label
 
     @cached_property
     def used_setting(self) -> CascadeSetting:
@@ -122,19 +110,8 @@ class CascadeClassifier:
         """The same encoders at other thresholds, certified or not."""
         return replace(self, setting=None if setting is None else CascadeSetting.of(setting))
 
-    def predict(self, texts: Texts, *, batch_size: int = 32, missing: str = "raise") -> Array:
-        """The class of each text, or of each pair of texts; options as those of `AdaptiveClassifier.predict`."""
-        found = self.predict_proba(texts, batch_size=batch_size, missing=missing)
-        return labels_of(found, self.classes, self.used_setting.abstain, self.abstain_label)
-
-    def predict_proba(self, texts: Texts, *, batch_size: int = 32, missing: str = "raise") -> Array:
-        """(n, classes): the probabilities of the exit at which each text left; nan for a text without an answer."""
-        return answered(
-            texts,
-            missing,
-            len(self.classes),
-            lambda kept: self.answer(kept, batch_size=batch_size).probabilities,
-        )
+    def _probabilities(self, texts: Texts, batch_size: int) -> Array:
+        return self.answer(texts, batch_size=batch_size).probabilities
 
     def trace(self, texts: Texts, labels: IntArray) -> CascadeTrace:
         """What both encoders do with these texts at every setting; labels are positions in `classes`."""
@@ -147,9 +124,7 @@ class CascadeClassifier:
         """What either encoder learnt from."""
         if isinstance(self.small, SmallPipeline):  # fitted to texts that the large one learnt from
             return self.large.learnt
-        if self.small.learnt is None or self.large.learnt is None:
-            return None
-        return self.large.learnt.and_from(self.small.learnt.contents)
+        return both_learnt(self.small.learnt, self.large.learnt)
 
     def answer(self, texts: Texts, *, batch_size: int = 32) -> CascadeAnswers:
         """Texts through the small encoder, and those that it is not sure of through the large one."""
@@ -174,26 +149,6 @@ class CascadeClassifier:
             found[rest] = large.probabilities
         return CascadeAnswers(found, stays, small, large)
 
-    def monitor(self, **options: Any) -> Monitor:
-        """Watch the certified limits after deployment; ``options`` are those of ``riskfront.Monitor``."""
-        if self.certificate is None:
-            raise NotCertifiedError("there is no certificate yet. Calibrate first.")
-        return Monitor(self.certificate, **options)
-
-    def outcomes(self, texts: Texts, labels: Any) -> dict[str, Array]:
-        """What `monitor().update` takes, of new texts with their labels: the setting in use and the full model run on them."""
-        return outcomes(self, texts, labels)
-
-    def check(
-        self,
-        data: str | os.PathLike[str] | pd.DataFrame | Any,
-        *,
-        delta: float | None = None,
-        leave_out_repeats: bool = False,
-    ) -> Check:
-        """Test on new labelled texts whether the certified setting still keeps its limits; see `riskfront.check`."""
-        return check_texts(self, data, delta=delta, leave_out_repeats=leave_out_repeats)
-
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """A folder that `from_pretrained` loads, with a folder for each encoder."""
         target = Path(folder)
@@ -210,31 +165,7 @@ class CascadeClassifier:
         if self.calibrated is not None:
             save_contents(target / CALIBRATED, self.calibrated)
         write_digests(target, [CASCADE, *([CALIBRATED] if self.calibrated is not None else [])])
-        write_guard(target, "CascadeClassifier", LARGE, self.certificate, needs=self._needs, by_hand=set_by_hand(self))
-        if self.certificate is not None:
-            self.certificate.save(target / CERTIFICATE)
-
-    @property
-    def _needs(self) -> str:
-        """What the folder lacks, in the words of its page."""
-        return NEEDS if isinstance(self.small, SmallPipeline) else ""
-
-    def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Upload the folder of `save_pretrained` with a model card that holds the verdict and what is not promised.
-
-        Args:
-            repo_id: such as "me/my-classifier"; it is made where there is none.
-            options: private, token, commit_message, revision, create_pr, as for transformers.
-        """
-        options_of_card: dict[str, Any] = {
-            "kind": "CascadeClassifier",
-            "encoder": LARGE,
-            "certificate": self.certificate,
-            "needs": self._needs,
-            "by_hand": set_by_hand(self),
-        }
-        describe = partial(card, **options_of_card, on_hub=True)
-        return push_folder(self.save_pretrained, describe, repo_id, **options)
+        self._certify_folder(target)
 
     @classmethod
     def from_pretrained(
@@ -279,6 +210,13 @@ def load_accelerated(
     if (folder / CASCADE).is_file():
         return CascadeClassifier.from_pretrained(folder, device=device)
     return AdaptiveClassifier.from_pretrained(folder, device=device)
+
+
+def both_learnt(small: Learnt | None, large: Learnt | None) -> Learnt | None:
+    """What either encoder learnt from; None where that of one is not known."""
+    if small is None or large is None:
+        return None
+    return replace(large, elsewhere=small.elsewhere or large.elsewhere).and_from(small.contents)
 
 
 def class_order(small: tuple[Any, ...], large: tuple[Any, ...]) -> list[int]:

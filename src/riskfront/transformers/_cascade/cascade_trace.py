@@ -22,7 +22,7 @@ from riskfront.transformers._cascade.small_pipeline import PipelineTrace
 from riskfront.transformers._pruning.cost import Work, flops
 from riskfront.transformers._pruning.network import Setting
 from riskfront.transformers._pruning.pruning_trace import PruningTrace, is_right
-from riskfront.transformers._pruning.thresholds import Thresholds, quantiles
+from riskfront.transformers._pruning.thresholds import Thresholds, exit_thresholds, rounded
 
 SMALL = "tau_small"
 COLUMNS = ("accuracy_drop", "accuracy_drop_clipped", "error", "flops", "answered", "confidence")
@@ -67,8 +67,7 @@ class CascadeTrace:
     """What a cascade does with each example at every setting; used as `PruningTrace` is.
 
     Args:
-        small: of an encoder or of a pipeline; see ``large``.
-        large: traces of the same examples.
+        small: of an encoder or of a pipeline, `large`: of the same examples.
         order: (classes,), where each class of the large encoder stands among those of the small one; the same by default.
 
     Columns are those of `PruningTrace` without `relative_cost`, which compares a model with itself. The full model, against
@@ -112,8 +111,9 @@ class CascadeTrace:
         if setting.tau_small == 0:
             return found
         stays, answer, spent = self._by_small(setting.tau_small, positions)
-        right = np.where(stays, answer.argmax(axis=1) == self.large.labels[positions], ~found["error"])
-        full_right = ~found["error"] if setting.large == Setting() else self._full_right(positions)
+        labels = self.large.labels[positions]
+        right = np.where(stays, answer.argmax(axis=1) == labels, ~found["error"])
+        full_right = is_right(self.large.passes(0.0, 0.0, positions).probabilities[:, -1], labels)
         confidence = np.where(stays, answer.max(axis=1), found["confidence"]).astype(np.float32)
         return {
             "accuracy_drop": full_right.astype(np.float32) - right.astype(np.float32),
@@ -145,21 +145,12 @@ class CascadeTrace:
         work = Work(heads, lengths, passes.tokens, depth, exits=True, prunes=False, by_words=by_words)
         return stays, answer[:, self._order], flops(self.small.network.sizes, work)
 
-    def _full_right(self, positions: IntArray) -> Array:
-        return is_right(self.large.passes(0.0, 0.0, positions).probabilities[:, -1], self.large.labels[positions])
-
 
 def cascade_space(large: Thresholds, small: Sequence[float]) -> Space:
     """The settings of a cascade; thresholds that need a pass change slowest on the grid."""
-    dimensions = {"tau_head": Choice(list(large.tau_head)), "tau_token": Choice(list(large.tau_token))}
-    dimensions |= {SMALL: Choice(list(small)), "tau_layer": Choice(list(large.tau_layer))}
-    if len(large.depth) > 1:
-        dimensions["depth"] = Choice(list(large.depth))
-    if large.precision != ("float32",):
-        dimensions["precision"] = Choice(list(large.precision))
-    if len(large.abstain) > 1:
-        dimensions["lambda"] = Choice(list(large.abstain))
-    return Space.from_dict(dimensions)
+    dimensions = {**large.space.dimensions, SMALL: Choice(list(small))}
+    order = ("tau_head", "tau_token", SMALL, "tau_layer", "depth", "precision", "lambda")
+    return Space.from_dict({name: dimensions[name] for name in order if name in dimensions})
 
 
 def small_thresholds(validation: PruningTrace | PipelineTrace, n: int) -> tuple[float, ...]:
@@ -173,6 +164,4 @@ def small_thresholds(validation: PruningTrace | PipelineTrace, n: int) -> tuple[
     else:
         lowest = np.minimum.accumulate(validation.passes(0.0, 0.0).entropies, axis=1)
         n_classes = validation.network.backbone.n_classes
-    largest = 1.001 * math.log(n_classes)
-    values = [*quantiles(lowest[np.isfinite(lowest)], n - 1), largest]
-    return tuple(sorted({float(f"{value:.5g}") for value in values}))
+    return rounded(exit_thresholds(lowest[np.isfinite(lowest)], n, n_classes))

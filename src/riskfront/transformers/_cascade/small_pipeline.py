@@ -36,13 +36,7 @@ HAND_OVER = (
 
 @dataclass(frozen=True)
 class SmallPipeline:
-    """A fitted pipeline.
-
-    Args:
-        model: from a list of texts to probabilities; pairs of texts are joined by a space.
-        classes: in the order of its probabilities.
-        pairs: whether the examples are pairs of texts.
-    """
+    """A fitted pipeline, from a list of texts to probabilities of these classes; pairs of texts are joined by a space."""
 
     model: Any
     classes: tuple[Label, ...]
@@ -56,9 +50,9 @@ class SmallPipeline:
         pairs = texts.second is not None
         labels = np.array([texts.classes[i] for i in texts.labels])
         try:
-            model = clone(pipeline).fit(_joined(_examples(texts), pairs), labels)
+            model = clone(pipeline).fit(_joined(texts.examples, pairs), labels)
             found = cls(model, tuple(np.asarray(model.classes_).tolist()), pairs)
-            found.must_answer_texts_alone(_examples(texts)[:PROBES])
+            found.must_answer_texts_alone(texts.examples[:PROBES])
         except InvalidInputError:
             raise
         except Exception as error:  # whatever the user's pipeline raises
@@ -99,7 +93,7 @@ class SmallPipeline:
 
     def trace_of(self, texts: LabelledTexts) -> PipelineTrace:
         """The same of labelled texts, whatever the order of their classes."""
-        return self.trace(_examples(texts), texts.reordered(self.classes).labels)
+        return self.trace(texts.examples, texts.reordered(self.classes).labels)
 
     def save(self, folder: Path, tokenizer: Any) -> None:
         """What it is known again by."""
@@ -141,11 +135,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class PipelineTrace:
-    """What a pipeline says of each example.
-
-    Args:
-        probabilities: (n, classes); `labels`: (n,).
-    """
+    """What a pipeline says of each example: probabilities, (n, classes), beside labels, (n,)."""
 
     probabilities: Array
     labels: IntArray
@@ -176,10 +166,6 @@ class PipelineTrace:
                 f"'{path}' must hold what the small model said of the calibration texts; it cannot be read ({error}). Restore "
                 "it from a copy, or certify again."
             ) from error
-
-
-def _examples(texts: LabelledTexts) -> list[Any]:
-    return list(texts.first) if texts.second is None else list(zip(texts.first, texts.second, strict=True))
 
 
 def _joined(texts: Sequence[Any], pairs: bool) -> list[str]:

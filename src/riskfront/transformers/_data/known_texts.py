@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,9 +61,8 @@ class Learnt:
 
     def save(self, folder: str | os.PathLike[str], model: Any) -> None:
         """Beside the weights of this model, to which alone it belongs."""
-        rows = np.frombuffer(b"".join(sorted(self.contents)), dtype=np.uint8).reshape(-1, TEXT_BYTES)
-        about = {"version": _VERSION, "elsewhere": str(self.elsewhere), "weights": weights_digest(model)}
-        save_sealed({"contents": rows}, Path(folder) / FILE, about)
+        about = {"elsewhere": str(self.elsewhere), "weights": weights_digest(model)}
+        save_contents(Path(folder) / FILE, self.contents, about)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], model: Any = None) -> Learnt | None:
@@ -71,36 +70,32 @@ class Learnt:
 
         Without the model itself its weights are taken to be those of the folder.
         """
-        path = Path(folder) / FILE
-        if not path.is_file():
+        contents, about = _read(Path(folder) / FILE, "learnt from")
+        if contents is None or (model is not None and about.get("weights") != weights_digest(model)):
             return None
-        try:
-            arrays, about = load_sealed(path)
-            rows = arrays["contents"]
-        except (DamagedError, OSError, KeyError) as error:
-            raise StoreError(f"'{path}' must say which texts were learnt from; it cannot be read ({error}).") from error
-        if about.get("version") != _VERSION:
-            return None
-        if model is not None and about.get("weights") != weights_digest(model):
-            return None
-        return cls(frozenset(row.tobytes() for row in rows), about.get("elsewhere") == "True")
+        return cls(contents, about.get("elsewhere") == "True")
 
 
-def save_contents(path: Path, contents: Iterable[bytes]) -> None:
+def save_contents(path: Path, contents: Iterable[bytes], about: Mapping[str, str] | None = None) -> None:
     """Digests of texts in a file that checks itself."""
     rows = np.frombuffer(b"".join(sorted(contents)), dtype=np.uint8).reshape(-1, TEXT_BYTES)
-    save_sealed({"contents": rows}, path, {"version": _VERSION})
+    save_sealed({"contents": rows}, path, {"version": _VERSION, **(about or {})})
 
 
 def load_contents(path: Path) -> frozenset[bytes] | None:
-    """What `save_contents` wrote; None where there is no file."""
+    """What `save_contents` wrote; None where there is no file, or one of another version."""
+    return _read(path, "used")[0]
+
+
+def _read(path: Path, what: str) -> tuple[frozenset[bytes] | None, dict[str, str]]:
     if not path.is_file():
-        return None
+        return None, {}
     try:
         arrays, about = load_sealed(path)
-        return frozenset(row.tobytes() for row in arrays["contents"]) if about.get("version") == _VERSION else None
+        contents = frozenset(row.tobytes() for row in arrays["contents"])
     except (DamagedError, OSError, KeyError) as error:
-        raise StoreError(f"'{path}' must say which texts were used; it cannot be read ({error}).") from error
+        raise StoreError(f"'{path}' must say which texts were {what}; it cannot be read ({error}).") from error
+    return (contents if about.get("version") == _VERSION else None), about
 
 
 def weights_digest(model: Any) -> str:
@@ -112,9 +107,9 @@ def weights_digest(model: Any) -> str:
     return digest.hexdigest()
 
 
-def is_classifier(model: Any) -> bool:
-    """Whether the files of a model are those of a text classifier, which must have learnt from somebody's labels."""
-    return any(str(kind).endswith("ForSequenceClassification") for kind in model.config.architectures or ())
+def is_classifier(config: Any) -> bool:
+    """Whether this is the configuration of a text classifier, which must have learnt from somebody's labels."""
+    return any(str(kind).endswith("ForSequenceClassification") for kind in config.architectures or ())
 
 
 @dataclass(frozen=True)
@@ -134,7 +129,6 @@ def fresh_texts(
         unlabelled: contents of the unlabelled texts that are used too. Of all copies of a text, with a label or without, one
             counts, drawn at random, where it stands: so texts with labels are a random part of all different texts.
         parts: validation texts count as learnt from, because thresholds are laid out by them.
-        learnt: what the model learnt from.
         leave_out: whether to go on without the others; if not, one such text is an error.
     """
     if learnt is None:
@@ -208,12 +202,6 @@ def unlabelled_texts(
     frequent texts on one side only (.31 false certificates at delta .1). So one copy of each text counts, drawn from all its
     copies in both files, where it stands: `fresh_texts(..., unlabelled=contents)` leaves out the others there. And where some
     texts are left out, so are those that the random split would not have put among the calibration texts.
-
-    Args:
-        data: as for `accelerate`; a column `label` is not looked at.
-        parts: calibration and validation texts are among what is refused.
-        learnt: what the model learnt from.
-        leave_out: whether to go on without texts that are refused; if not, one such text is an error.
     """
     first, second = one_or_two(read_texts(data))
     found = LabelledTexts(first, second, np.zeros(len(first), dtype=np.int64), parts.calibration.classes)

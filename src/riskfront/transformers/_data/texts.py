@@ -21,18 +21,13 @@ from riskfront.transformers._data.tokens import is_missing, must_be_unicode
 
 Label = int | float | str | bool
 TRAIN = ("train", "training")  # values of the column `split` that mean: the model may learn from this row
+KEPT = 0.5  # share of the texts that calibrate where no column says which
 
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Texts, or pairs of texts, with their labels.
-
-    Args:
-        first: the text of each example, or the first of its two.
-        second: the other text of each example; None when there is only one.
-        labels: (n,), positions in `classes`.
-        classes: the labels as the user knows them, numbers or texts, in sorted order.
-    """
+    """Texts, or pairs of texts where there is a second of each, with their labels: positions, (n,), in `classes`, which are as
+    the user knows them and sorted."""
 
     first: Sequence[str]
     second: Sequence[str] | None
@@ -41,6 +36,11 @@ class LabelledTexts:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    @property
+    def examples(self) -> list[Any]:
+        """Each a text, or a pair of texts."""
+        return list(self.first) if self.second is None else list(zip(self.first, self.second, strict=True))
 
     @cached_property
     def contents(self) -> list[bytes]:
@@ -113,29 +113,20 @@ class Rows:
     calibration: int | None = None
 
 
-def split_texts(
-    frame: pd.DataFrame,
-    *,
-    seed: int = 0,
-    n_train: int | None = None,
-    n_validation: int = 1000,
-    n_calibration: int | None = None,
-    calibration_fraction: float = 0.5,
-    learning: bool = True,
-) -> TextParts:
+def split_texts(frame: pd.DataFrame, rows: Rows | None = None, *, seed: int = 0, learning: bool = True) -> TextParts:
     """Rows to learn from and rows to calibrate on, drawn at random, each by its own content: neither the order of the rows nor
     rows that were added or dropped move any other row to another part.
 
     A column `split` decides where there is one: rows marked train are learnt from, all others are kept for calibration. Without
-    it, about `calibration_fraction` of the texts are kept, with all their copies. Validation rows come out of those to learn
+    it, about half of the texts are kept, with all their copies. Validation rows come out of those to learn
     from, at most a fifth of them; out of the others only if nothing is to be learnt (`learning`) and no row is marked train.
     """
-    texts = labelled_texts(frame)
+    rows, texts = rows or Rows(), labelled_texts(frame)
     place = text_places(texts.contents, seed)
     order = np.lexsort((texts.labels, place))
-    kept = _kept_for_calibration(frame, learning) if "split" in frame.columns else place < calibration_fraction
+    kept = _kept_for_calibration(frame, learning) if "split" in frame.columns else place < KEPT
     learn, keep = order[~kept[order]], order[kept[order]]
-    n_validation = min(n_validation, len(learn if len(learn) or learning else keep) // 5)
+    n_validation = min(rows.validation, len(learn if len(learn) or learning else keep) // 5)
     if not len(learn) and not learning:
         learn, keep = keep[:n_validation], keep[n_validation:]
     if n_validation < 1 or len(keep) < 2:
@@ -143,12 +134,13 @@ def split_texts(
             f"there must be at least 5 rows to learn from and 2 to calibrate on; got {len(learn)} and {len(keep)}."
         )
     validation, learn = learn[:n_validation], learn[n_validation:]
-    together = 0 if "split" in frame.columns else _with_copies(texts, np.concatenate([validation, learn]))
+    counts = Counter(texts.contents[i] for i in (*validation, *learn))
+    together = 0 if "split" in frame.columns else sum(count for count in counts.values() if count > 1)
     start = float(place[validation].max()) if kept[validation[0]] else 0.0
-    end = 1.0 if "split" in frame.columns else calibration_fraction
-    if n_calibration is not None and n_calibration < len(keep):
-        end = float(place[keep[n_calibration]])
-    found = (texts.take(learn[:n_train]), texts.take(validation), texts.take(keep[:n_calibration]))
+    end = 1.0 if "split" in frame.columns else KEPT
+    if rows.calibration is not None and rows.calibration < len(keep):
+        end = float(place[keep[rows.calibration]])
+    found = (texts.take(learn[: rows.train]), texts.take(validation), texts.take(keep[: rows.calibration]))
     parts = TextParts(*found, together, seed, (start, end))
     missing = [texts.classes[i] for i in sorted({*range(len(texts.classes))} - {*parts.train.labels.tolist()})]
     if missing and learning:
@@ -167,12 +159,6 @@ def _kept_for_calibration(frame: pd.DataFrame, learning: bool) -> BoolArray:
             f"{sorted(frame['split'].astype(str).unique())}. Leave the column out to split at random."
         )
     return np.asarray(kept, dtype=bool)
-
-
-def _with_copies(texts: LabelledTexts, rows: IntArray) -> int:
-    """How many of these rows have a text that another of them has."""
-    counts = Counter(texts.contents[i] for i in rows)
-    return sum(count for count in counts.values() if count > 1)
 
 
 def labelled_texts(frame: pd.DataFrame) -> LabelledTexts:

@@ -138,16 +138,14 @@ def tokenize(tokenizer: Any, texts: Sequence[str] | Sequence[tuple[str, str]], m
     inputs = [[text[0] for text in texts], [text[1] for text in texts]] if pairs else [list(texts)]
     found = tokenizer(*inputs, truncation=True, max_length=max_length, verbose=False)
     ids = [np.asarray(values, dtype=np.int32) for values in found["input_ids"]]
-    full = sum(len(values) >= max_length for values in ids)
+    full = [i for i, values in enumerate(ids) if len(values) >= max_length]
     if full:
-        cut = tokenizer(
-            *[[part[i] for i, v in enumerate(ids) if len(v) >= max_length] for part in inputs], verbose=False
-        )
+        cut = tokenizer(*[[part[i] for i in full] for part in inputs], verbose=False)
         n_cut = sum(len(values) > max_length for values in cut["input_ids"])
         if n_cut:
             warnings.warn(
                 f"{n_cut} of {len(ids)} texts are longer than {max_length} tokens; what is beyond is not read.",
-                stacklevel=2,
+                stacklevel=1,  # the same texts are said once, whoever asks
             )
     types = found.get("token_type_ids")
     types = None if types is None else [np.asarray(values, dtype=np.int8) for values in types]
@@ -167,15 +165,12 @@ def must_be_readable(texts: Sequence[Any]) -> bool:
                 f"{'empty' if isinstance(text, str | tuple | list) else 'missing'}. "
                 "Leave it out, or have the others answered: missing='abstain'."
             )
-        fine = (
-            len(text) == 2 and all(isinstance(part, str) for part in text)
-            if isinstance(text, tuple | list)
-            else isinstance(text, str)
-        )
+        parts = text if isinstance(text, tuple | list) else (text,)
+        fine = len(parts) == 1 + pairs and all(isinstance(part, str) for part in parts)
         if not fine or isinstance(text, tuple | list) != pairs:
             raise InvalidInputError(f"texts must be all texts or all pairs of texts; number {i} is {text!r:.60}.")
-        for part in text if pairs else (text,):
-            must_be_unicode(str(part), f"number {i}")
+        for part in parts:
+            must_be_unicode(part, f"number {i}")
     return pairs
 
 

@@ -61,14 +61,11 @@ class HeadTraining:
     temperature: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("token_epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        if self.epochs is not None and self.epochs < 1:
-            raise InvalidInputError(f"epochs must be at least 1, or None for enough; got {self.epochs}.")
-        for name in ("rows", "token_rows"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InvalidInputError(f"{name} must be at least 1, or None for all; got {getattr(self, name)}.")
+        none = {"epochs": ", or None for enough", "rows": ", or None for all", "token_rows": ", or None for all"}
+        for name in ("token_epochs", "batch_size", *none):
+            value = getattr(self, name)
+            if not (value is None and name in none) and value < 1:
+                raise InvalidInputError(f"{name} must be at least 1{none.get(name, '')}; got {value}.")
         if not self.learning_rate > 0:
             raise InvalidInputError(f"learning_rate must be above 0; got {self.learning_rate}.")
 
@@ -86,19 +83,6 @@ class HeadTraining:
         if self.epochs is not None:
             return self.epochs
         return max(_EPOCHS, math.ceil(_STEPS * self.exit_batch / max(rows, self.exit_batch)))
-
-
-@dataclass(frozen=True)
-class Pruner:
-    """What drops tokens and heads.
-
-    Args:
-        predictors: of tokens.
-        head_scores: (layers, heads).
-    """
-
-    predictors: TokenPredictors
-    head_scores: Array
 
 
 @dataclass(frozen=True)
@@ -132,7 +116,7 @@ def read_for_exits(
     validation: Labelled,
     how: HeadTraining,
     *,
-    pruned_by: Pruner | None = None,
+    pruned_by: Network | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> ExitInputs:
@@ -145,7 +129,7 @@ def read_for_exits(
         for tokens, labels in parts:
             read = [exit_features(backbone, layout, tokens, how.batch_size, bar)]
             if pruned_by is not None:
-                read.append(pruned_features(backbone, layout, tokens, how.batch_size, pruned_by, seed=seed, bar=bar))
+                read.append(pruned_features(pruned_by, tokens, how.batch_size, seed=seed, bar=bar))
             targets = torch.tensor(labels, device=backbone.device)
             found.append((torch.cat(read), targets.repeat(len(read))))
     return ExitInputs(found[0], found[1], len(validation[0]))
@@ -161,26 +145,17 @@ def exit_features(
     backbone: Backbone, layout: Layout, tokens: Tokens, batch_size: int, bar: ProgressBar | None = None
 ) -> Tensor:
     """(examples, depths, parts x width): what each exit reads of its own depth, of whole texts."""
-    predictors = TokenPredictors(layout, backbone.n_layers, backbone.width)
-    return _features(_beside(backbone, layout, predictors, None), tokens, batch_size, [(0.0, 0.0)], bar=bar)
+    return _features(without_exits(backbone, layout), tokens, batch_size, [(0.0, 0.0)], bar=bar)
 
 
 @torch.no_grad()
 def pruned_features(
-    backbone: Backbone,
-    layout: Layout,
-    tokens: Tokens,
-    batch_size: int,
-    pruner: Pruner,
-    *,
-    seed: int = 0,
-    bar: ProgressBar | None = None,
+    network: Network, tokens: Tokens, batch_size: int, *, seed: int = 0, bar: ProgressBar | None = None
 ) -> Tensor:
     """The same where each batch has a token and a head threshold of its own, drawn at random."""
-    network = _beside(backbone, layout, pruner.predictors, pruner.head_scores)
     scores, _ = scores_and_entropies(network, tokens.take(np.arange(min(len(tokens), SAMPLE))), batch_size)
     taus = [
-        (float(np.quantile(scores, token)), float(np.quantile(pruner.head_scores, head)) if head else 0.0)
+        (float(np.quantile(scores, token)), float(np.quantile(network.head_scores, head)) if head else 0.0)
         for token in TOKEN_SHARES
         for head in HEAD_SHARES
     ]
@@ -203,7 +178,8 @@ def _features(
     found = torch.empty(len(tokens), backbone.n_layers - layout.first_exit, width, device=backbone.device)
     for positions in tokens.batches(batch_size):
         tau_token, tau_head = taus[int(rng.integers(len(taus)))]
-        walk = walk_through(network, tokens, positions, network.kept_heads(tau_head), prunes=tau_token > 0)
+        layers = network.layers(network.kept_heads(tau_head))
+        walk = Walk(network, layers, tokens, positions, exits=False, prunes=tau_token > 0)
         read = []
         while True:
             if walk.at_exit:
@@ -219,15 +195,11 @@ def _features(
     return found
 
 
-def walk_through(network: Network, tokens: Tokens, positions: IntArray, kept_heads: Array, *, prunes: bool) -> Walk:
-    """These examples before the first layer, no exit asked on their way."""
-    place = network.backbone.device
-    inputs, texts = tokens.padded(positions, place), tokens.packed_texts(positions, place)
-    return Walk(network, network.layers(kept_heads), inputs, texts, exits=False, prunes=prunes)
-
-
-def _beside(backbone: Backbone, layout: Layout, predictors: TokenPredictors, head_scores: Array | None) -> Network:
+def without_exits(
+    backbone: Backbone, layout: Layout, predictors: TokenPredictors | None = None, head_scores: Array | None = None
+) -> Network:
     """A network whose exits nobody asks."""
     scores = np.ones((backbone.n_layers, backbone.n_heads)) if head_scores is None else head_scores
     exits = ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes)
+    predictors = predictors or TokenPredictors(layout, backbone.n_layers, backbone.width)
     return Network(backbone, scores, exits, predictors, layout)

@@ -29,13 +29,13 @@ from riskfront.transformers._exits import (
     fold_standardisation,
     log_softmax_by_example,
 )
-from riskfront.transformers._learning.exit_reading import HeadTraining, Pruner, read_for_exits
+from riskfront.transformers._learning.exit_reading import ExitInputs, HeadTraining, Labelled
 
 WORD_STEPS, WORD_RATE = 60, 0.05
 SAMPLE = 256  # examples whose tokens' states give the scale of what token predictors read
 
 
-def train_word_exit(train: tuple[Tokens, IntArray], validation: tuple[Tokens, IntArray], n_classes: int) -> WordExit:
+def train_word_exit(train: Labelled, validation: Labelled, n_classes: int) -> WordExit:
     """All examples at each step; the step with the lowest validation loss is kept, so that entropies mean what they say."""
     read, held = (tokens.words(np.arange(len(tokens))) for tokens, _ in (train, validation))
     wanted, truth = (torch.tensor(labels) for _, labels in (train, validation))
@@ -84,8 +84,7 @@ def head_importance(
     finally:
         for hook in hooks:
             hook.remove()
-    scores: Array = (total / total.sum(dim=1, keepdim=True).clamp_min(1e-300)).numpy()
-    return scores
+    return (total / total.sum(dim=1, keepdim=True).clamp_min(1e-300)).numpy()
 
 
 def token_importance(backbone: Backbone, inputs: dict[str, Tensor], labels: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -95,11 +94,7 @@ def token_importance(backbone: Backbone, inputs: dict[str, Tensor], labels: Tens
     e_l the word embedding of token l. The gradient of log f is the same up to that scale, and stays where f is near 1.
     """
     words = backbone.word_embeddings(inputs["input_ids"]).detach().requires_grad_()
-
-    def replace(module: Any, given: Any, output: Tensor) -> Tensor:
-        return words
-
-    hook = backbone.word_embeddings.register_forward_hook(replace)
+    hook = backbone.word_embeddings.register_forward_hook(lambda module, given, output: words)
     try:
         with torch.enable_grad():
             found = backbone.model(**inputs, output_hidden_states=True)
@@ -130,25 +125,17 @@ def train_token_predictors(
     predictors = _new(TokenPredictors, layout, backbone.n_layers, backbone.width, seed=seed).to(backbone.device)
     optimizer = torch.optim.Adam(predictors.parameters(), lr=how.learning_rate)
     scale = Scale.of(state_sample(backbone, layout, tokens.take(np.arange(min(len(tokens), SAMPLE))), how.batch_size))
-    frozen = [parameter.requires_grad for parameter in backbone.model.parameters()]
-    backbone.model.requires_grad_(False)
-    try:
-        with ProgressBar("token predictors", how.token_epochs * len(tokens), shown=progress) as bar:
-            for _ in range(how.token_epochs):
-                for batch in tokens.shuffled_batches(how.batch_size, rng):
-                    inputs = tokens.padded(batch, backbone.device)
-                    wanted, states = token_importance(
-                        backbone, inputs, torch.from_numpy(labels[batch]).to(backbone.device)
-                    )
-                    seen = scale(torch.stack(states[layout.first_predictor : backbone.n_layers], dim=1))
-                    loss = predictor_loss(predictors, layout, seen, wanted, inputs["attention_mask"].sum(dim=1))
-                    optimizer.zero_grad()
-                    loss.backward()
-                    optimizer.step()
-                    bar.advance(len(batch))
-    finally:
-        for parameter, trains in zip(backbone.model.parameters(), frozen, strict=True):
-            parameter.requires_grad_(trains)
+    with ProgressBar("token predictors", how.token_epochs * len(tokens), shown=progress) as bar:
+        for _ in range(how.token_epochs):
+            for batch in tokens.shuffled_batches(how.batch_size, rng):
+                inputs, truth = tokens.padded(batch, backbone.device), torch.from_numpy(labels[batch])
+                wanted, states = token_importance(backbone, inputs, truth.to(backbone.device))
+                seen = scale(torch.stack(states[layout.first_predictor : backbone.n_layers], dim=1))
+                loss = predictor_loss(predictors, layout, seen, wanted, inputs["attention_mask"].sum(dim=1))
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                bar.advance(len(batch))
     for k, predictor in enumerate(predictors.predictors):
         fold_standardisation(
             predictor[0],
@@ -183,57 +170,22 @@ def state_sample(backbone: Backbone, layout: Layout, tokens: Tokens, batch_size:
     return torch.cat(found)
 
 
-def train_exit_heads(
-    backbone: Backbone,
-    layout: Layout,
-    train: tuple[Tokens, IntArray],
-    validation: tuple[Tokens, IntArray],
-    how: HeadTraining,
-    *,
-    pruned_by: Pruner | None = None,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> ExitHeads:
-    """One pass through the encoder for what exits read, two with a `pruned_by`, then `fit_exit_heads`."""
-    read = read_for_exits(backbone, layout, train, validation, how, pruned_by=pruned_by, seed=seed, progress=progress)
-    return new_exit_heads(backbone, layout, read.train, read.validation, how, seed=seed, progress=progress)
-
-
-def new_exit_heads(
-    backbone: Backbone,
-    layout: Layout,
-    train: tuple[Tensor, Tensor],
-    validation: tuple[Tensor, Tensor],
-    how: HeadTraining,
-    *,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> ExitHeads:
-    """Exit heads for what was read."""
-    heads = _new(ExitHeads, layout, backbone.n_layers, backbone.width, backbone.n_classes, seed=seed)
-    fit_exit_heads(heads.to(backbone.device), layout, train, validation, how, seed=seed, progress=progress)
-    return heads
-
-
 def fit_exit_heads(
-    heads: ExitHeads,
+    backbone: Backbone,
     layout: Layout,
-    train: tuple[Tensor, Tensor],
-    validation: tuple[Tensor, Tensor],
+    read: ExitInputs,
     how: HeadTraining,
     *,
     seed: int = 0,
     progress: bool | None = None,
-) -> None:
+) -> ExitHeads:
     """Cross-entropy to the labels, summed over depths; of each head the epoch with the lowest validation loss is kept.
 
-    Where it is asked for, they also set a temperature for each exit.
-
-    Args:
-        heads: trained in place.
-        train: see ``validation``.
-        validation: what exits read, (examples, depths, parts x width), and labels.
+    Where it is asked for, validation examples also set a temperature for each exit.
     """
+    train, validation = read.train, read.validation
+    heads: ExitHeads = _new(ExitHeads, layout, backbone.n_layers, backbone.width, backbone.n_classes, seed=seed)
+    heads.to(backbone.device)
     rng = np.random.Generator(np.random.PCG64([seed, 2]))
     optimizer = torch.optim.AdamW(heads.parameters(), lr=how.learning_rate, weight_decay=0.01)
     best = [float("inf")] * len(heads.heads)
@@ -257,16 +209,15 @@ def fit_exit_heads(
     for k, state in enumerate(kept):
         head: Any = heads.heads[k]
         head.load_state_dict(state)
-        with torch.no_grad():
-            temperature = (
-                best_temperature(head(reads(layout.history, held, k)), validation[1]) if how.temperature else 1.0
-            )
-            head[2].weight /= temperature
-            head[2].bias /= temperature
+        if how.temperature:
+            with torch.no_grad():
+                temperature = best_temperature(head(reads(layout.history, held, k)), validation[1])
+                head[2].weight /= temperature
+                head[2].bias /= temperature
         fold_standardisation(
             head[0], *(reads(layout.history, part[None], k)[0] for part in (scale.mean, scale.deviation))
         )
-    heads.eval()
+    return heads.eval()
 
 
 def exit_losses(heads: ExitHeads, layout: Layout, seen: Tensor, labels: Tensor) -> list[Tensor]:

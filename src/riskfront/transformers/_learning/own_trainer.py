@@ -18,12 +18,7 @@ PLACES = ("output_dir", "logging_dir", "run_name")  # say where a training write
 
 
 class LabelledRows(Dataset[dict[str, Any]]):
-    """Tokenised examples as a Trainer reads them, without padding: its collator pads.
-
-    Args:
-        tokens: the examples.
-        labels: (n,), positions of their classes.
-    """
+    """Tokenised examples as a Trainer reads them, without padding: its collator pads."""
 
     def __init__(self, tokens: Tokens, labels: IntArray) -> None:
         self._tokens, self._labels = tokens, labels

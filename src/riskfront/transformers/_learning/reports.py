@@ -23,7 +23,7 @@ from riskfront._support.files import write_text
 from riskfront.transformers._backbones import Packed
 from riskfront.transformers._data.tokens import Tokens
 from riskfront.transformers._exits import ExitHeads, Layout
-from riskfront.transformers._learning.exit_reading import SAMPLE, walk_through
+from riskfront.transformers._learning.exit_reading import SAMPLE
 from riskfront.transformers._learning.head_training import reads
 from riskfront.transformers._pruning.network import Network, Walk
 from riskfront.transformers._pruning.pruning_trace import PruningTrace, entropies, leaving_depths
@@ -40,12 +40,8 @@ TEXTS = 200  # that are looked at, at most: five passes
 
 @torch.no_grad()
 def probe_accuracy(train: tuple[Tensor, Tensor], held: tuple[Tensor, Tensor]) -> tuple[float, ...]:
-    """For each depth the share of held-out examples that a ridge regression on the classes gets right.
-
-    Args:
-        train: see ``held``.
-        held: what exits read, (examples, depths, width), and labels.
-    """
+    """For each depth the share of held-out examples that a ridge regression on the classes gets right, from what exits read,
+    (examples, depths, width), and labels."""
     seen, labels = train[0][:ROWS], train[1][:ROWS]
     classes = int(max(train[1].max(), held[1].max())) + 1
     wanted = functional.one_hot(labels, classes).to(torch.float64)
@@ -90,10 +86,8 @@ class ExitReport(_Report):
 
     Args:
         first: depth of the first exit.
-        accuracy: of each exit, in the order of depths.
-        full: accuracy of the full model.
+        accuracy: of each exit, in the order of depths, `full`: of the full model.
         majority: share of the most frequent class.
-        n: examples.
         probe: accuracy of a linear classifier on what each exit reads; empty where none was trained.
         pruned: accuracy of each exit where tokens and heads were dropped on the way, at random thresholds; empty where exits
             did not learn from such texts.
@@ -109,27 +103,17 @@ class ExitReport(_Report):
 
     @property
     def dead(self) -> list[int]:
-        """Depths whose exit is not clearly better than the most frequent class: within one standard error of it.
-
-        Fewer than 50 examples cannot tell.
-        """
-        if self.n < 50:
-            return []
-        margin = math.sqrt(self.majority * (1 - self.majority) / self.n)
-        return [self.first + k for k, found in enumerate(self.accuracy) if found <= self.majority + margin]
+        """Depths whose exit is not clearly better than the most frequent class."""
+        return [self.first + k for k, found in enumerate(self.accuracy) if self._says_nothing(found)]
 
     @property
     def behind(self) -> list[int]:
         """Depths whose exit is clearly worse than a linear classifier on the same inputs: by two standard errors."""
-        pairs = zip(self.accuracy, self.probe, strict=True) if self.probe and self.n >= 50 else ()
-        return [
-            self.first + k
-            for k, (own, probe) in enumerate(pairs)
-            if own < probe - 2 * math.sqrt((own * (1 - own) + probe * (1 - probe)) / self.n)
-        ]
+        pairs = zip(self.accuracy, self.probe, strict=True) if self.probe else ()
+        return [self.first + k for k, (own, probe) in enumerate(pairs) if _is_worse(own, probe, self.n)]
 
     def __str__(self) -> str:
-        found = " ".join(f"{_short(value)}" for value in self.accuracy)
+        found = " ".join(map(_short, self.accuracy))
         place = "before the first layer and after each" if self.first == 0 else "after each layer"
         linear = f"; a linear classifier there {' '.join(map(_short, self.probe))}" if self.probe else ""
         pruned = f"; with tokens and heads dropped {' '.join(map(_short, self.pruned))}" if self.pruned else ""
@@ -147,20 +131,24 @@ class ExitReport(_Report):
             return said
         return (
             f"{said}. {len(self.behind)} of {len(self.accuracy)} exits answer worse than a linear classifier on what they "
-            f"read, those after {_listed(self.behind)} layers: train them for more epochs (--exit-epochs, HeadTraining)"
+            f"read, those after {str(self.behind)[1:-1]} layers: train them for more epochs (--exit-epochs, HeadTraining)"
         )
 
     @property
     def learnt_nothing(self) -> bool:
-        """Whether the full model is not clearly better than the most frequent class, as for `dead`."""
-        return self.n >= 50 and self.full <= self.majority + math.sqrt(self.majority * (1 - self.majority) / self.n)
+        """Whether the full model is not clearly better than the most frequent class."""
+        return self._says_nothing(self.full)
+
+    def _says_nothing(self, accuracy: float) -> bool:
+        """Within one standard error of the most frequent class; fewer than 50 examples cannot tell."""
+        return self.n >= 50 and accuracy <= self.majority + math.sqrt(self.majority * (1 - self.majority) / self.n)
 
     def warning(self) -> str | None:
         if not self.dead:
             return None
         return (
             f"{len(self.dead)} of {len(self.accuracy)} exits answer no better than the most frequent class "
-            f"({_short(self.majority)}): those after {_listed(self.dead)} layers. Nothing can leave there safely; more rows, "
+            f"({_short(self.majority)}): those after {str(self.dead)[1:-1]} layers. Nothing can leave there safely; more rows, "
             "exits='pooled' or a weight on early layers may help."
         )
 
@@ -168,11 +156,10 @@ class ExitReport(_Report):
 @torch.inference_mode()
 def report_exits(network: Network, tokens: Tokens, labels: IntArray, *, batch_size: int = 32) -> ExitReport:
     """One pass over these examples."""
-    n_layers, first, place = network.backbone.n_layers, network.layout.first_exit, network.backbone.device
+    n_layers, first = network.backbone.n_layers, network.layout.first_exit
     right = np.zeros(n_layers + 1)
     for batch in tokens.batches(batch_size):
-        inputs, texts = tokens.padded(batch, place), tokens.packed_texts(batch, place)
-        walk = Walk(network, network.layers(network.kept_heads(0.0)), inputs, texts, exits=True, prunes=False)
+        walk = Walk(network, network.layers(network.kept_heads(0.0)), tokens, batch, exits=True, prunes=False)
         while True:
             if walk.at_exit:
                 right[walk.depth] += (walk.probabilities().argmax(dim=1).cpu().numpy() == labels[batch]).sum()
@@ -195,8 +182,9 @@ def _short(share: float) -> str:
     return f"{share:.3f}".removeprefix("0")
 
 
-def _listed(depths: list[int]) -> str:
-    return ", ".join(map(str, depths))
+def _is_worse(own: float, other: float, n: int) -> bool:
+    """By two standard errors; fewer than 50 examples cannot tell."""
+    return n >= 50 and own < other - 2 * math.sqrt((own * (1 - own) + other * (1 - other)) / n)
 
 
 @dataclass(frozen=True)
@@ -206,11 +194,8 @@ class PruningReport(_Report):
     Args:
         full: nothing dropped.
         tokens_left: share of the tokens that are left, as a mean over layers.
-        tokens: see ``tokens_at_random``.
-        tokens_at_random: with the others dropped by their scores, and as many at random.
-        heads: see ``heads_at_random``.
-        heads_at_random: with half of the heads dropped by their scores, and as many at random.
-        n: examples.
+        tokens: with the others dropped by their scores, `tokens_at_random`: as many at random.
+        heads: with half of the heads dropped by their scores, `heads_at_random`: as many at random.
     """
 
     full: float
@@ -230,23 +215,15 @@ class PruningReport(_Report):
         )
 
     def warning(self) -> str | None:
-        """What is clearly worse than chance, by two standard errors; fewer than 50 examples cannot tell."""
-        pairs = {
-            "tokens": (self.tokens, self.tokens_at_random),
-            "heads": (self.heads, self.heads_at_random),
-        }
-        worse = [
-            name for name, (own, chance) in pairs.items() if self.n >= 50 and own < chance - self._noise(own, chance)
-        ]
+        """What is clearly worse than chance."""
+        pairs = {"tokens": (self.tokens, self.tokens_at_random), "heads": (self.heads, self.heads_at_random)}
+        worse = [name for name, (own, chance) in pairs.items() if _is_worse(own, chance, self.n)]
         if not worse:
             return None
         return (
             f"dropping {' and '.join(worse)} at random hurts less than by their scores: these scores are worth nothing here. "
             "More rows for them (--token-rows, more validation texts) may help."
         )
-
-    def _noise(self, own: float, chance: float) -> float:
-        return 2 * math.sqrt((own * (1 - own) + chance * (1 - chance)) / self.n)
 
 
 @torch.inference_mode()
@@ -258,10 +235,10 @@ def report_pruning(
     scores, _ = scores_and_entropies(network, tokens.take(np.arange(min(len(tokens), SAMPLE))), batch_size)
     threshold = float(np.quantile(scores, TOKENS_BELOW))
     drawn = torch.Generator().manual_seed(seed)
-    right = np.zeros(2)
-    left = 0.0
+    every = network.kept_heads(0.0)
+    right, left, layers = np.zeros(2), 0.0, network.layers(every)
     for batch in tokens.batches(batch_size):
-        by_score, at_random = (_start(network, tokens, batch, None, prunes=True) for _ in range(2))
+        by_score, at_random = (Walk(network, layers, tokens, batch, exits=False, prunes=True) for _ in range(2))
         whole = len(by_score.batch.states)
         while not by_score.is_over:
             if by_score.at_predictor:
@@ -275,7 +252,7 @@ def report_pruning(
     fewer = kept_at_random(network.head_scores, HEADS_DROPPED, seed)
     best = network.kept_heads(float(np.quantile(network.head_scores, HEADS_DROPPED)))
     full, heads, heads_at_random = (
-        _accuracy(network, tokens, labels, batch_size, kept) for kept in (None, best, fewer)
+        _accuracy(network, tokens, labels, batch_size, kept) for kept in (every, best, fewer)
     )
     return PruningReport(full, left, by_tokens, tokens_at_random, heads, heads_at_random, len(tokens))
 
@@ -298,18 +275,14 @@ def kept_at_random(head_scores: Array, share: float, seed: int) -> Array:
     return kept.reshape(head_scores.shape)
 
 
-def _accuracy(network: Network, tokens: Tokens, labels: IntArray, batch_size: int, kept: Array | None) -> float:
+def _accuracy(network: Network, tokens: Tokens, labels: IntArray, batch_size: int, kept: Array) -> float:
     right = 0
     for batch in tokens.batches(batch_size):
-        walk = _start(network, tokens, batch, kept, prunes=False)
+        walk = Walk(network, network.layers(kept), tokens, batch, exits=False, prunes=False)
         while not walk.is_over:
             walk.step()
         right += _right(walk, labels[batch])
     return right / len(tokens)
-
-
-def _start(network: Network, tokens: Tokens, batch: IntArray, kept: Array | None, *, prunes: bool) -> Walk:
-    return walk_through(network, tokens, batch, network.kept_heads(0.0) if kept is None else kept, prunes=prunes)
 
 
 def _right(walk: Walk, labels: IntArray) -> int:
@@ -325,7 +298,6 @@ class WordReport(_Report):
         first: of the first exit of the network, `full`: of the full model.
         layers: with the exit on words, the fewest layers run on average where at most each of DROPS is lost.
         layers_without: the same without it.
-        n: examples.
     """
 
     accuracy: float
@@ -374,9 +346,7 @@ class LearningCurve:
     """What more training texts would bring, from what was trained anyway: answers of the first epoch, each given before its
     text was learnt from. That is a learning curve on new texts; dropout is on, and the learning rate still rises at first.
 
-    Args:
-        texts: how many texts there are in each step.
-        right: how many of them were answered rightly.
+    `texts` is how many there are in each step, `right` how many of them were answered rightly.
     """
 
     texts: tuple[int, ...]
@@ -428,11 +398,8 @@ class LearningCurve:
         """What moving half of the calibration texts to training would bring, and cost.
 
         The curve ends where the first epoch does. The model that was certified may have had more of them, and learns without
-        dropout no longer: from the curve comes only the factor by which wrong answers fall.
-
-        Args:
-            wrong: share of the wrong answers of the full model on the calibration texts.
-            margin: how far below its limit the drop had to be measured, by how much it varies, with all calibration texts.
+        dropout no longer: from the curve comes only the factor by which wrong answers fall. `wrong` is the share of the wrong
+        answers of the full model on the calibration texts, `margin` how far below its limit the drop had to be measured.
         """
         shown = [f"{share:.3f} after {before:,}" for before, share, _ in self.points()[1::2]]
         said = [f"Wrong answers to texts not yet learnt from: {', '.join(shown)} texts."] if shown else []
@@ -440,10 +407,10 @@ class LearningCurve:
         now, then = self.error_at(self.n), self.error_at(self.n + half)
         moved = f"Moving {half:,} of {n_calibration:,} calibration texts to training"
         if wrong == 0:
-            nothing = (
+            said.append(
                 "The full model has all calibration texts right: more texts to learn from would bring nothing here."
             )
-            return [*said, nothing]
+            return said
         if now is None or then is None:
             said.append(f"No fall is clear in the last of them. {moved} may bring little: this curve cannot tell.")
         else:

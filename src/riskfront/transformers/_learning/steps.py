@@ -33,13 +33,7 @@ _CHECKPOINT = ".checkpoint"
 
 @dataclass
 class Checkpoint:
-    """Keeps the state of a training in a file now and then.
-
-    Args:
-        path: of the file; None to keep nothing.
-        modules: whatever learns.
-        optimizer: Adam or AdamW.
-    """
+    """Keeps the state of a training in a file now and then, or nothing where there is no path; `optimizer` is Adam or AdamW."""
 
     path: Path | None
     modules: nn.ModuleDict
@@ -119,11 +113,7 @@ def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 class Steps:
     """Steps in one folder. A step is redone when what it is made from, or the step it comes after, has changed, and when its
-    files are not those that were written.
-
-    Args:
-        folder: made when it is not there.
-        say: told in one line what is done and what is found done.
+    files are not those that were written. `say` is told in one line what is done and what is found done.
     """
 
     def __init__(self, folder: str | os.PathLike[str], say: Callable[[str], None] = lambda line: None) -> None:

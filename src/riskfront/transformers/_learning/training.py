@@ -16,8 +16,9 @@ from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from riskfront._support.arrays import Array
+from riskfront._support.arrays import Array, IntArray
 from riskfront.errors import InvalidInputError
+from riskfront.transformers._adaptive_classifier import AdaptiveClassifier
 from riskfront.transformers._backbones.backbone import (
     DTYPES,
     Backbone,
@@ -27,15 +28,15 @@ from riskfront.transformers._backbones.backbone import (
     quiet,
 )
 from riskfront.transformers._data.known_texts import Learnt, is_classifier, weights_digest
-from riskfront.transformers._data.texts import Label, LabelledTexts, TextParts
+from riskfront.transformers._data.texts import Label, TextParts
 from riskfront.transformers._data.tokens import Tokens, load_tokenizer, tokenize
-from riskfront.transformers._exits import ExitHeads, Layout, TokenPredictors, WordExit, check_kind, must_be_of_kind
+from riskfront.transformers._exits import ExitHeads, Layout, TokenPredictors, WordExit, check_kind
 from riskfront.transformers._folder import encoder_of
-from riskfront.transformers._learning.exit_reading import HeadTraining, Pruner, read_for_exits
+from riskfront.transformers._learning.exit_reading import HeadTraining, Labelled, read_for_exits, without_exits
 from riskfront.transformers._learning.fine_tuning import FineTuning, fine_tune
 from riskfront.transformers._learning.head_training import (
+    fit_exit_heads,
     head_importance,
-    new_exit_heads,
     train_token_predictors,
     train_word_exit,
 )
@@ -94,21 +95,6 @@ class Training:
             raise InvalidInputError(f"max_length must be at least 3: a token and two marks; got {self.max_length}.")
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A network, the order of its classes, what its texts become, and which texts it learnt from (None: not known)."""
-
-    network: Network
-    classes: tuple[Label, ...]
-    tokenizer: Any
-    max_length: int
-    learnt: Learnt | None = None
-
-    def tokens(self, texts: LabelledTexts) -> Tokens:
-        must_be_of_kind(self.network.layout.pairs, texts.second is not None)
-        return tokens_of(self.tokenizer, texts, self.max_length)
-
-
 def train(
     model: str | os.PathLike[str],
     parts: TextParts,
@@ -119,11 +105,11 @@ def train(
     device: str | None = None,
     say: Callable[[str], None] = lambda line: None,
     progress: bool | None = None,
-) -> Trained:
-    """Train what is missing in `folder`; the same call later goes on at the first step that was not finished.
+) -> AdaptiveClassifier:
+    """A classifier before calibration. What is missing in `folder` is trained; the same call later goes on at the first step
+    that was not finished.
 
     Without `prunes` there are no token predictors, and exits learn from whole texts alone: for settings that drop nothing.
-
     Calibration texts are not touched: a guarantee needs examples that nothing was learnt from.
     """
     how = how or Training()
@@ -132,9 +118,7 @@ def train(
             f"one process must run this; got {os.environ['WORLD_SIZE']}. Fine-tune with several, by your own Trainer, on the "
             "rows to learn from; then accelerate what it saved in one process, with learnt_from those rows."
         )
-    task = _Task.of(encoder_of(model), parts, how, say)
-    place = pick_device(device)  # before anything is written
-    run = _Run(task, how, Steps(folder, say), place, progress, prunes)
+    run = _Run.of(encoder_of(model), parts, how, folder, prunes=prunes, device=device, say=say, progress=progress)
     backbone = run.fine_tuned()
     scores = run.head_scores(backbone)
     predictors = run.token_predictors(backbone)
@@ -156,202 +140,185 @@ def train(
         say(str(said))
         if (warning := said.warning()) is not None:
             warnings.warn(warning, stacklevel=2)
-    return Trained(
-        network, task.classes, task.tokenizer, task.max_length, task.learnt.and_from(task.validation.contents)
-    )
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What training begins with: a classifier, its classes in their order, and the texts as the model reads them.
-
-    Args:
-        start: the model; a new head where it is none of these classes.
-        known: whether it classifies into these classes already.
-        seen: tokens of the training texts, `held`: of the validation texts.
-    """
-
-    start: Any
-    known: bool
-    classes: tuple[Label, ...]
-    training: LabelledTexts
-    validation: LabelledTexts
-    tokenizer: Any
-    max_length: int
-    seen: Tokens
-    held: Tokens
-    learnt: Learnt
-
-    @classmethod
-    def of(cls, name: str, parts: TextParts, how: Training, say: Callable[[str], None]) -> _Task:
-        known = None if how.again else known_classes(name, parts.train.classes)
-        classes = known or parts.train.classes
-        training, validation = (part.reordered(classes) for part in (parts.train, parts.validation))
-        start = load_classifier(name, len(classes), classes=None if known else classes, seed=how.seed)
-        tokenizer = load_tokenizer(name)
-        before = Learnt.load(name, start) or Learnt(elsewhere=is_classifier(start))
-        max_length = min(how.max_length, Backbone(start).max_length)
-        if max_length < how.max_length:
-            say(
-                f"the model reads at most {max_length} tokens; max_length is {how.max_length}, and {max_length} are read"
-            )
-        seen, held = (tokens_of(tokenizer, part, max_length) for part in (training, validation))
-        if known is not None:
-            say(
-                "the model classifies into these classes already and is not fine-tuned: epochs, learning rate and early "
-                "layers are not used; --again fine-tunes it"
-            )
-        return cls(
-            start,
-            known is not None,
-            classes,
-            *(training, validation, tokenizer, max_length, seen, held),
-            before.and_from(training.contents),
-        )
+    learnt = run.learnt.and_from(parts.validation.contents)
+    return AdaptiveClassifier(network, run.tokenizer, run.classes, run.max_length, learnt=learnt)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """The steps, each of which is made or found done."""
+    """What training begins with, and its steps, each of which is made or found done.
 
-    task: _Task
+    `start` is the model, with a new head unless it is `known` to classify into these classes already; `seen` are tokens and
+    labels of the training texts, `held` of the validation texts.
+    """
+
     how: Training
     steps: Steps
     device: torch.device
     progress: bool | None
     prunes: bool
+    start: Any
+    known: bool
+    classes: tuple[Label, ...]
+    tokenizer: Any
+    max_length: int
+    seen: Labelled
+    held: Labelled
+    learnt: Learnt
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        parts: TextParts,
+        how: Training,
+        folder: str | os.PathLike[str],
+        *,
+        prunes: bool,
+        device: str | None,
+        say: Callable[[str], None],
+        progress: bool | None,
+    ) -> _Run:
+        known = None if how.again else known_classes(name, parts.train.classes)
+        classes = known or parts.train.classes
+        start = load_classifier(name, len(classes), classes=None if known else classes, seed=how.seed)
+        tokenizer = load_tokenizer(name)
+        before = Learnt.load(name, start) or Learnt(elsewhere=is_classifier(start.config))
+        max_length = min(how.max_length, Backbone(start).max_length)
+        if max_length < how.max_length:
+            say(
+                f"the model reads at most {max_length} tokens; max_length is {how.max_length}, and {max_length} are read"
+            )
+        texts = [part.reordered(classes) for part in (parts.train, parts.validation)]
+        seen, held = ((tokenize(tokenizer, part.examples, max_length), part.labels) for part in texts)
+        if known is not None:
+            say(
+                "the model classifies into these classes already and is not fine-tuned: epochs, learning rate and early "
+                "layers are not used; --again fine-tunes it"
+            )
+        place, learnt = pick_device(device), before.and_from(parts.train.contents)
+        own = (start, known is not None, classes, tokenizer, max_length, seen, held, learnt)
+        return cls(how, Steps(folder, say), place, progress, prunes, *own)
 
     @property
     def layout(self) -> Layout:
-        return Layout.of(self.how.exits, self.task.seen.pairs)
+        return Layout.of(self.how.exits, self.seen[0].pairs)
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {"seed": self.how.seed, "progress": self.progress}
 
     def fine_tuned(self) -> Backbone:
-        task, how = self.task, self.how
         made_from = {
-            "model": weights_digest(task.start),
-            "train": _texts_digest(task.seen, task.training),
-            "fine_tuning": None if task.known else _way(how),
-            "seed": how.seed,
+            "model": weights_digest(self.start),
+            "train": _texts_digest(*self.seen),
+            "fine_tuning": None if self.known else _way(self.how),
+            "seed": self.how.seed,
         }
         tuned = self.steps.run(FINE_TUNED, made_from, self._fine_tune, lambda p: load_classifier(str(p)))
-        name_classes(tuned.config, task.classes)  # the same rows may have been learnt under other names
+        name_classes(tuned.config, self.classes)  # the same rows may have been learnt under other names
         return Backbone(tuned.to(self.device))
 
     def _fine_tune(self, path: Path) -> None:
-        task, how = self.task, self.how
-        if not task.known and how.trainer is not None:
-            rows = (LabelledRows(task.seen, task.training.labels), LabelledRows(task.held, task.validation.labels))
-            train_with(how.trainer, task.start.to(self.device), task.tokenizer, *rows).to(self.device)
-        elif not task.known:
-            curve = fine_tune(
-                *(task.start.to(self.device), task.seen, task.training.labels, how.fine_tuning),
-                exits=how.exits,
-                seed=how.seed,
-                progress=self.progress,
-                checkpoint=self.steps.checkpoint(FINE_TUNED),
-                say=self.steps.say,
-            )
+        how = self.how
+        if not self.known and how.trainer is not None:
+            rows = (LabelledRows(*self.seen), LabelledRows(*self.held))
+            train_with(how.trainer, self.start.to(self.device), self.tokenizer, *rows).to(self.device)
+        elif not self.known:
+            checkpoint = self.steps.checkpoint(FINE_TUNED)
+            more = {"exits": how.exits, "checkpoint": checkpoint, "say": self.steps.say, **self._options}
+            curve = fine_tune(self.start.to(self.device), *self.seen, how.fine_tuning, **more)
             if curve is not None:
                 curve.save(path)
         with quiet():
-            task.start.save_pretrained(path)
-        task.tokenizer.save_pretrained(path)
-        task.learnt.save(path, task.start)
+            self.start.save_pretrained(path)
+        self.tokenizer.save_pretrained(path)
+        self.learnt.save(path, self.start)
 
     def head_scores(self, backbone: Backbone) -> Array:
-        task, name = self.task, "head_scores"
+        name, file = "head_scores", "head_scores.safetensors"
 
         def make(path: Path) -> None:
-            found = head_importance(backbone, task.held, task.validation.labels, progress=self.progress)
-            save_arrays({name: found}, path / f"{name}.safetensors")
+            save_arrays({name: head_importance(backbone, *self.held, progress=self.progress)}, path / file)
 
-        made_from = {"validation": _texts_digest(task.held, task.validation)}
-        load = lambda path: load_arrays(path / f"{name}.safetensors")[name]  # noqa: E731
+        def load(path: Path) -> Array:
+            return load_arrays(path / file)[name]
+
+        made_from = {"validation": _texts_digest(*self.held)}
         return self.steps.run("2-head-scores", made_from, make, load, after=FINE_TUNED)
 
     def token_predictors(self, backbone: Backbone) -> TokenPredictors:
-        task, heads, layout = self.task, self.how.heads, self.layout
+        heads, layout, file = self.how.heads, self.layout, "predictors.safetensors"
+        new = TokenPredictors(layout, backbone.n_layers, backbone.width)
         if not self.prunes:
-            return TokenPredictors(layout, backbone.n_layers, backbone.width).to(self.device).eval()
+            return new.to(self.device).eval()
 
         def make(path: Path) -> None:
-            options: dict[str, Any] = {"seed": self.how.seed, "progress": self.progress}
-            found = train_token_predictors(backbone, layout, task.seen, task.training.labels, heads, **options)
-            save_file(found.state_dict(), path / "predictors.safetensors")
+            found = train_token_predictors(backbone, layout, *self.seen, heads, **self._options)
+            save_file(found.state_dict(), path / file)
+
+        def load(path: Path) -> TokenPredictors:
+            return loaded(new, path / file).to(self.device)
 
         made_from = {
-            "layout": layout.to_dict(),
+            "layout": asdict(layout),
             "rows": heads.token_rows,
             "epochs": heads.token_epochs,
             "batch_size": heads.batch_size,
             "learning_rate": heads.learning_rate,
         }
-        load = lambda path: _loaded(  # noqa: E731
-            TokenPredictors(layout, backbone.n_layers, backbone.width), path / "predictors.safetensors"
-        )
-        return self.steps.run("3-token-predictors", made_from, make, load, after=FINE_TUNED).to(self.device)
+        return self.steps.run("3-token-predictors", made_from, make, load, after=FINE_TUNED)
 
     def exit_heads(
         self, backbone: Backbone, scores: Array, predictors: TokenPredictors
     ) -> tuple[ExitHeads, ExitReport]:
-        task, heads, layout = self.task, self.how.heads, self.layout
+        heads, layout = self.how.heads, self.layout
         learns_from_pruned = self.prunes and heads.learns_from_pruned(layout.exits, layout.pairs)
-        pruner = Pruner(predictors, scores) if learns_from_pruned else None
+        pruner = without_exits(backbone, layout, predictors, scores) if learns_from_pruned else None
 
         def make(path: Path) -> None:
-            parts = ((task.seen, task.training.labels), (task.held, task.validation.labels))
-            options: dict[str, Any] = {"seed": self.how.seed, "progress": self.progress}
-            read = read_for_exits(backbone, layout, *parts, heads, pruned_by=pruner, **options)
-            found = new_exit_heads(backbone, layout, read.train, read.validation, heads, **options)
+            read = read_for_exits(backbone, layout, self.seen, self.held, heads, pruned_by=pruner, **self._options)
+            found = fit_exit_heads(backbone, layout, read, heads, **self._options)
             save_file(found.state_dict(), path / "exit_heads.safetensors")
-            report = report_exits(
-                Network(backbone, scores, found, predictors, layout, scores_tokens=self.prunes), *parts[1]
-            )
+            network = Network(backbone, scores, found, predictors, layout, scores_tokens=self.prunes)
             pruned = () if read.pruned is None else exit_accuracy(found, layout, *read.pruned)
-            replace(report, probe=probe_accuracy(read.train, read.whole), pruned=pruned).save(path / "exits.json")
-
-        made_from = {
-            "layout": layout.to_dict(),
-            "rows": heads.rows,
-            "epochs": heads.epochs,
-            "batch_size": heads.batch_size,
-            "learning_rate": heads.learning_rate,
-            "standardise": heads.standardise,
-            "temperature": heads.temperature,
-            "pruned_by": None if pruner is None else self.steps.made("3-token-predictors"),
-        }
+            report = replace(report_exits(network, *self.held), probe=probe_accuracy(read.train, read.whole))
+            replace(report, pruned=pruned).save(path / "exits.json")
 
         def load(path: Path) -> tuple[ExitHeads, ExitReport]:
             new = ExitHeads(layout, backbone.n_layers, backbone.width, backbone.n_classes)
-            return _loaded(new, path / "exit_heads.safetensors").to(self.device), ExitReport.load(path / "exits.json")
+            return loaded(new, path / "exit_heads.safetensors").to(self.device), ExitReport.load(path / "exits.json")
 
+        names = ("rows", "epochs", "batch_size", "learning_rate", "standardise", "temperature")
+        made_from = {name: getattr(heads, name) for name in names} | {
+            "layout": asdict(layout),
+            "pruned_by": None if pruner is None else self.steps.made("3-token-predictors"),
+        }
         # head scores change with the validation texts, too
         return self.steps.run("4-exit-heads", made_from, make, load, after="2-head-scores")
 
     def word_exit(self, network: Network) -> tuple[WordExit, WordReport]:
-        task, n_classes = self.task, network.backbone.n_classes
+        n_classes = network.backbone.n_classes
 
         def make(path: Path) -> None:
-            parts = ((task.seen, task.training.labels), (task.held, task.validation.labels))
-            found = train_word_exit(*parts, n_classes)
+            found = train_word_exit(self.seen, self.held, n_classes)
             save_file(found.state_dict(), path / "words.safetensors")
-            report_words(replace(network, words=found), *parts[1]).save(path / "words.json")
+            report_words(replace(network, words=found), *self.held).save(path / "words.json")
 
         def load(path: Path) -> tuple[WordExit, WordReport]:
-            return _loaded(WordExit(n_classes), path / "words.safetensors"), WordReport.load(path / "words.json")
+            return loaded(WordExit(n_classes), path / "words.safetensors"), WordReport.load(path / "words.json")
 
-        return self.steps.run(
-            "6-word-exit", {"exits": self.steps.made("4-exit-heads")}, make, load, after="4-exit-heads"
-        )
+        made_from = {"exits": self.steps.made("4-exit-heads")}
+        return self.steps.run("6-word-exit", made_from, make, load, after="4-exit-heads")
 
     def pruning_report(self, network: Network) -> PruningReport:
-        task = self.task
-
         def make(path: Path) -> None:
-            report_pruning(network, task.held, task.validation.labels, seed=self.how.seed).save(path / "pruning.json")
+            report_pruning(network, *self.held, seed=self.how.seed).save(path / "pruning.json")
+
+        def load(path: Path) -> PruningReport:
+            return PruningReport.load(path / "pruning.json")
 
         made_from = {"predictors": self.steps.made("3-token-predictors")}
-        load = lambda path: PruningReport.load(path / "pruning.json")  # noqa: E731
         return self.steps.run("5-pruning-report", made_from, make, load, after="2-head-scores")
 
 
@@ -370,9 +337,7 @@ def known_classes(name: str, classes: tuple[Label, ...]) -> tuple[Label, ...] | 
         config = AutoConfig.from_pretrained(name)
     except Exception:  # load_classifier says what is wrong
         return None
-    if not any(kind.endswith("ForSequenceClassification") for kind in config.architectures or ()):
-        return None
-    if config.num_labels != len(classes):
+    if not is_classifier(config) or config.num_labels != len(classes):
         return None
     named = [config.id2label[i] for i in range(len(classes))]
     if all(label == f"LABEL_{i}" for i, label in enumerate(named)):  # nobody named them: they are their positions
@@ -381,15 +346,11 @@ def known_classes(name: str, classes: tuple[Label, ...]) -> tuple[Label, ...] | 
     return tuple(by_name[label] for label in named) if by_name.keys() == set(named) else None
 
 
-def tokens_of(tokenizer: Any, texts: LabelledTexts, max_length: int) -> Tokens:
-    both = texts.first if texts.second is None else list(zip(texts.first, texts.second, strict=True))
-    return tokenize(tokenizer, both, max_length)
-
-
-def _loaded(module: nn.Module, path: Path) -> Any:
+def loaded(module: nn.Module, path: Path) -> Any:
+    """A small network with the weights of a file."""
     module.load_state_dict(load_file(path))
     return module.eval()
 
 
-def _texts_digest(tokens: Tokens, texts: LabelledTexts) -> str:
-    return hashlib.sha256(tokens.fingerprint.encode() + texts.labels.tobytes()).hexdigest()
+def _texts_digest(tokens: Tokens, labels: IntArray) -> str:
+    return hashlib.sha256(tokens.fingerprint.encode() + labels.tobytes()).hexdigest()

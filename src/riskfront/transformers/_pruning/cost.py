@@ -48,6 +48,11 @@ class Work:
     cut: int | None = None
     by_words: Array | None = None
 
+    @property
+    def read(self) -> Array:
+        """(examples, layers): tokens that the exit and the predictor before each layer read, left by the layer before."""
+        return np.concatenate([self.lengths[:, None], self.tokens[:, :-1]], axis=1).astype(np.float64)
+
     def asked(self, first_exit: int) -> Array:
         """(layers,): whether the exit at each depth below the last is asked."""
         depths = np.arange(self.tokens.shape[1])
@@ -83,11 +88,8 @@ def flops(sizes: Sizes, work: Work) -> Array:
 
 
 def embedding_flops(sizes: Sizes, lengths: IntArray) -> Array:
-    """(examples,): the projection of embeddings that are narrower than the layers; looking them up is free.
-
-    Args:
-        lengths: (examples,), tokens before any is dropped.
-    """
+    """(examples,): the projection of embeddings that are narrower than the layers; looking them up is free. `lengths` are
+    tokens before any is dropped."""
     return 2.0 * lengths * sizes.extras.embedding_width * sizes.width
 
 
@@ -103,16 +105,13 @@ def layer_flops(sizes: Sizes, heads: IntArray, tokens: IntArray) -> Array:
 
 
 def _exit(sizes: Sizes, work: Work) -> Array:
-    """(examples, layers): of the exit at each depth below the last. It reads the tokens that the layer before it left."""
-    layout, width = sizes.layout, sizes.width
-    read = np.concatenate([work.lengths[:, None], work.tokens[:, :-1]], axis=1).astype(np.float64)
+    """(examples, layers): of the exit at each depth below the last."""
+    layout, width, read = sizes.layout, sizes.width, work.read
     found = np.zeros_like(read)
     for depth in range(layout.first_exit, sizes.n_layers):
         head = 2 * HIDDEN * (layout.exit_parts(depth) * width + sizes.n_classes)
         found[:, depth] = head
-        if (
-            layout.exits == "pooled"
-        ):  # means of one or two texts as products with weights; distance and product of the two
+        if layout.exits == "pooled":  # means of one or two texts as products; distance and product of the two
             texts, others = (2, 5) if layout.pairs else (1, 1)
             found[:, depth] += width * (2 * texts * read[:, depth] + others)
     return found
@@ -120,11 +119,9 @@ def _exit(sizes: Sizes, work: Work) -> Array:
 
 def _predictor(sizes: Sizes, work: Work) -> Array:
     """(examples, layers): of the token predictor at each depth below the last, on all tokens that came so far."""
-    layout = sizes.layout
-    read = np.concatenate([work.lengths[:, None], work.tokens[:, :-1]], axis=1).astype(np.float64)
-    depths = range(sizes.n_layers)
+    layout, depths = sizes.layout, range(sizes.n_layers)
     parts = np.array([layout.predictor_parts(d) if d >= layout.first_predictor else 0 for d in depths])
-    return 2.0 * HIDDEN * (parts * sizes.width + (parts > 0)) * read
+    return 2.0 * HIDDEN * (parts * sizes.width + (parts > 0)) * work.read
 
 
 def until_leaving(values: Array, count: IntArray) -> Array:

@@ -31,12 +31,8 @@ _GIVEN = "answered"
 
 class TraceWithUnlabelled:
     """What `PruningTrace` is to `rf.tune`, with three more columns: ``disagreement``, and its mean over the text's own batch of
-    unlabelled texts, over all of them and over those that are answered.
-
-    Args:
-        trace: of the calibration texts.
-        elsewhere: of the unlabelled texts, at least as many.
-        seed: of the batches.
+    unlabelled texts, over all of them and over those that are answered. `elsewhere` is the trace of at least as many unlabelled
+    texts as `trace` has.
     """
 
     def __init__(self, trace: PruningTrace, elsewhere: PruningTrace, seed: int) -> None:

@@ -51,10 +51,9 @@ class Clock:
         """(examples,): the parts that were run of each example, one text at a time."""
         kept = work.heads
         layers = np.stack([self._layer(work.tokens[:, j], int(kept[j])) for j in range(len(kept))], axis=1)
-        reading = np.concatenate([work.lengths[:, None], work.tokens[:, :-1]], axis=1)
         depths = np.arange(len(kept))
-        exits = self._at(self.exit, reading) * work.asked(network.layout.first_exit)
-        predictors = self._at(self.predictor, reading) * (work.prunes & (depths >= network.layout.first_predictor))
+        exits = self._at(self.exit, work.read) * work.asked(network.layout.first_exit)
+        predictors = self._at(self.predictor, work.read) * (work.prunes & (depths >= network.layout.first_predictor))
         total = (
             self._at(self.embedding, work.lengths)
             + until_leaving(layers + predictors, work.layers_run)
@@ -82,8 +81,7 @@ class Clock:
         at = [self._at(row, tokens) for row in self.layer]
         place = int(np.clip(np.searchsorted(self.heads, heads), 1, len(self.heads) - 1))
         share = (heads - self.heads[place - 1]) / (self.heads[place] - self.heads[place - 1])
-        found: Array = (1 - share) * at[place - 1] + share * at[place]
-        return found
+        return (1 - share) * at[place - 1] + share * at[place]
 
     def _at(self, values: Array, tokens: Array) -> Array:
         return np.interp(tokens, self.tokens, values)
@@ -127,10 +125,10 @@ def clocks_of(
     return found
 
 
-def fastest(runs: list[Callable[[], Any]], rounds: int = ROUNDS) -> Array:
+def fastest(runs: list[Callable[[], Any]]) -> Array:
     """Milliseconds of each, the lowest of several rounds in which all take turns."""
     best = np.full(len(runs), np.inf)
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         for i, run in enumerate(runs):
             begin = time.perf_counter()
             run()

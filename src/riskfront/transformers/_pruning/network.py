@@ -1,7 +1,4 @@
-"""The adaptive network: its setting, a walk through its layers, and its answers at one setting.
-
-What is pruned is really not computed.
-"""
+"""The adaptive network at one setting: a walk through its layers, and its answers. What is pruned is really not computed."""
 
 from __future__ import annotations
 
@@ -97,10 +94,8 @@ class Network:
     """Everything that pruning needs.
 
     Args:
-        backbone: the fine-tuned classifier.
         head_scores: (layers, heads), a sum of one in each layer.
-        exit_heads: see ``predictors``.
-        predictors: one at every depth of the layout.
+        predictors: one at every depth of the layout, as `exit_heads`.
         layout: where they stand and what they read.
         words: the exit before the embedding; None where there is none.
         scores_tokens: whether the predictors were trained; if not, no token can be dropped.
@@ -133,9 +128,8 @@ class Network:
             for name, value in sorted(module.state_dict().items()):
                 whole = value.float() if value.dtype in (torch.bfloat16, torch.float16) else value
                 digest.update(name.encode() + np.ascontiguousarray(whole.cpu().numpy()).tobytes())
-        dtype = next(self.backbone.model.parameters()).dtype
-        if dtype != torch.float32:  # the same weights compute something else
-            digest.update(str(dtype).encode())
+        if self.backbone.dtype != "float32":  # the same weights compute something else
+            digest.update(f"torch.{self.backbone.dtype}".encode())
         return digest.hexdigest()
 
     @torch.inference_mode()
@@ -172,31 +166,28 @@ class Walk:
     """Some examples on their way through the layers.
 
     Args:
-        network: the layers' home.
         layers: with the heads that are kept.
-        inputs: a padded batch.
-        texts: (tokens,), which text each token of the batch is of; see `Tokens.packed_texts`.
-        exits: see ``prunes``.
-        prunes: whether exit heads and token predictors will be asked, so that what they look at is kept.
+        tokens: of which the examples at these positions walk.
+        exits: whether exit heads will be asked, `prunes`: token predictors, so that what they look at is kept.
         cut: a depth at which the exit will be asked even where no other is.
-        lengths: of the examples, where nothing may wait for the device.
     """
 
     def __init__(
         self,
         network: Network,
         layers: list[Layer],
-        inputs: dict[str, Tensor],
-        texts: Tensor,
+        tokens: Tokens,
+        positions: IntArray,
         *,
         exits: bool,
         prunes: bool,
         cut: int | None = None,
-        lengths: IntArray | None = None,
     ) -> None:
         self._network, self._layers, self._layout = network, layers, network.layout
-        self._exits, self._prunes, self._cut = exits, prunes, cut
-        self.batch, self._texts = network.backbone.embed(inputs, lengths), texts
+        self._exits, self._prunes, self.cut = exits, prunes, cut
+        place, lengths = network.backbone.device, np.array([len(tokens.ids[i]) for i in positions])
+        self.batch = network.backbone.embed(tokens.padded(positions, place), lengths)
+        self._texts = tokens.packed_texts(positions, place)
         self.depth = 0  # layers behind us
         self._seen: list[Tensor] = []  # by exits
         self._history: list[Tensor] = []  # seen by token predictors
@@ -207,10 +198,6 @@ class Walk:
         self.batch = self._layers[self.depth](self.batch)
         self.depth += 1
         self._look()
-
-    @property
-    def n_layers(self) -> int:
-        return len(self._layers)
 
     @property
     def is_over(self) -> bool:
@@ -273,7 +260,7 @@ class Walk:
             self._history = []
         if self.depth == len(self._layers):
             return
-        asked = self._exits or self.depth == self._cut or (self._cut is not None and layout.history)
+        asked = self._exits or self.depth == self.cut or (self.cut is not None and layout.history)
         if asked and self.at_exit:
             self._seen.append(self.read_for(layout))
         if self._prunes and self.at_predictor:
@@ -335,18 +322,15 @@ def answer(network: Network, setting: Setting, tokens: Tokens, *, batch_size: in
 
 
 def _walk(network: Network, layers: list[Layer], setting: Setting, tokens: Tokens, batch: IntArray) -> Walk:
-    place = network.backbone.device
-    inputs, texts = tokens.padded(batch, place), tokens.packed_texts(batch, place)
     cut = setting.cut(network.backbone.n_layers)
-    return Walk(network, layers, inputs, texts, exits=setting.tau_layer > 0, prunes=setting.tau_token > 0, cut=cut)
+    return Walk(network, layers, tokens, batch, exits=setting.tau_layer > 0, prunes=setting.tau_token > 0, cut=cut)
 
 
 def _through(walk: Walk, setting: Setting, here: IntArray, found: Answers, *, asked: bool) -> None:
     """Until all have left; `asked`: whether those who leave before the first layer have done so already."""
-    cut = setting.cut(walk.n_layers)
     while not walk.is_over:
-        if walk.depth == cut:
-            found.layers_run[here] = cut
+        if walk.depth == walk.cut:
+            found.layers_run[here] = walk.cut
             break
         if setting.tau_layer > 0 and walk.at_exit and not (asked and walk.depth == 0):
             here = _leave(walk, setting, here, found)

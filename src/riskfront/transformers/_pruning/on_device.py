@@ -120,11 +120,8 @@ def answer_on_device(
     batch_size: int = 32,
     hears: Callable[[News, int], bool] = lambda news, layers: news.arrived(),
 ) -> Answers:
-    """Texts that are tokenised already, in batches of similar length.
-
-    Args:
-        hears: whether the host has heard news sent so many layers ago; by default it asks the device, without waiting.
-    """
+    """Texts that are tokenised already, in batches of similar length; `hears` says whether the host has heard news sent so many
+    layers ago, and by default asks the device, without waiting."""
     layers = network.layers(network.kept_heads(setting.tau_head), setting.precision)
     batches = tokens.batches(batch_size)
     sent = [News(launch(network, layers, setting, tokens, batch, hears)) for batch in batches]
@@ -147,14 +144,13 @@ def launch(
     """(examples, classes + 1 + layers), on the device: answers, layers run, and tokens that entered each layer."""
     backbone = network.backbone
     place, n_layers = backbone.device, backbone.n_layers
-    inputs, texts = tokens.padded(batch, place), tokens.packed_texts(batch, place)
     cut = setting.cut(n_layers) or n_layers
-    options: dict[str, Any] = {
+    asked: dict[str, Any] = {
         "exits": setting.tau_layer > 0,
         "prunes": setting.tau_token > 0,
         "cut": setting.cut(n_layers),
     }
-    walk = StaticWalk(network, layers, inputs, texts, lengths=tokens.lengths[batch], **options)
+    walk = StaticWalk(network, layers, tokens, batch, **asked)
     found = torch.zeros(len(batch), backbone.n_classes, device=place)
     depths = torch.full((len(batch),), cut, device=place)
     entered = torch.zeros(len(batch), n_layers, device=place)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,9 +26,6 @@ from riskfront.transformers._pruning.cost import Work, flops, relative_cost
 from riskfront.transformers._pruning.latency import Clock
 from riskfront.transformers._pruning.network import Network, Setting, Walk
 
-if TYPE_CHECKING:
-    from riskfront.transformers._pruning.network import Network, Walk
-
 _CODES = {"float32": 0, "float16": 2, "int8": 3}  # in files; 1 was int8 with a scale for each token
 BLOCK = 1024  # examples a file: a killed run loses at most so many of one pass
 
@@ -40,9 +37,7 @@ class Passes:
     Every threshold above `above` and up to `up_to` keeps the same tokens of that example, so it need not be run again.
 
     Args:
-        examples: (rows,), positions.
-        above: see ``up_to``.
-        up_to: (rows,).
+        examples: (rows,), positions; `above` and `up_to`: (rows,).
         tokens: (rows, layers), tokens that entered each layer.
         probabilities: (rows, layers + 1, classes), by the exit head at each depth and by the classifier after the last layer;
             zeros where there is no exit.
@@ -80,12 +75,8 @@ class Way:
 
 
 def leaving_depths(found: Array, tau_layer: float, cut: int | None = None) -> IntArray:
-    """(examples,), from 0: the layers run before the first exit whose entropy is below the threshold, or all.
-
-    Args:
-        found: (examples, layers + 1) entropies, infinite where there is no exit.
-        cut: a depth at which every text leaves that is left.
-    """
+    """(examples,), from 0: the layers run before the first exit whose entropy is below the threshold, or all. `found` are
+    (examples, layers + 1) entropies, infinite where there is no exit; `cut` is a depth at which all leave that are left."""
     leaves = found < tau_layer
     leaves[:, -1] = True
     if cut is not None:
@@ -95,8 +86,7 @@ def leaving_depths(found: Array, tau_layer: float, cut: int | None = None) -> In
 
 def is_right(probabilities: Array, labels: IntArray) -> BoolArray:
     """(examples,): nan, as 16 bits give where numbers become too large, is no answer and never right."""
-    found: BoolArray = (probabilities.argmax(axis=1) == labels) & ~np.isnan(probabilities).any(axis=1)
-    return found
+    return (probabilities.argmax(axis=1) == labels) & ~np.isnan(probabilities).any(axis=1)
 
 
 def entropies(probabilities: Array) -> Array:
@@ -347,12 +337,8 @@ class PruningTrace:
     @torch.inference_mode()
     def _batch(self, way: Way, tau_token: float, positions: IntArray, bar: ProgressBar) -> list[Passes]:
         """One batch through all layers: the passes of this trace, then those of the traces beside it."""
-        inputs = self.tokens.padded(positions, self.network.backbone.device)
-        texts = self.tokens.packed_texts(positions, self.network.backbone.device)
-        prunes = self.network.scores_tokens
-        walk = Walk(
-            self.network, self.network.layers(way.mask, way.precision), inputs, texts, exits=True, prunes=prunes
-        )
+        prunes, layers = self.network.scores_tokens, self.network.layers(way.mask, way.precision)
+        walk = Walk(self.network, layers, self.tokens, positions, exits=True, prunes=prunes)
         n_layers, n_classes = self.network.backbone.n_layers, self.network.backbone.n_classes
         above, up_to = torch.full((len(positions),), -torch.inf), torch.full((len(positions),), torch.inf)
         others = [ExitsBeside(other.network) for other in self._beside]

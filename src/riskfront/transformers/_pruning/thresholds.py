@@ -74,16 +74,7 @@ class Thresholds:
 
 
 def make_thresholds(
-    network: Network,
-    tokens: Tokens,
-    *,
-    n_head: int = 18,
-    n_token: int = 20,
-    n_layer: int = 120,
-    n_depth: int = 1,
-    abstain: Sequence[float] = (0.0,),
-    precision: Sequence[str] = ("float32",),
-    batch_size: int = 32,
+    network: Network, tokens: Tokens, grid: Grid, precision: Sequence[str] = ("float32",), batch_size: int = 32
 ) -> Thresholds:
     """Thresholds for these validation examples.
 
@@ -94,15 +85,15 @@ def make_thresholds(
     Scores sum to one over the tokens left, so they rise as tokens leave: a third of the token thresholds lie in the upper
     tail of the scores that validation examples have when nothing is pruned.
     """
-    for name, n in (("n_head", n_head), ("n_token", n_token), ("n_layer", n_layer), ("n_depth", n_depth)):
-        if n < 1:
-            raise InvalidInputError(f"{name} must be at least 1, which prunes nothing; got {n}.")
-    network.must_score_tokens(n_token - 1)
+    for name in ("head", "token", "layer", "depth"):
+        if getattr(grid, name) < 1:
+            raise InvalidInputError(f"n_{name} must be at least 1, which prunes nothing; got {getattr(grid, name)}.")
+    network.must_score_tokens(grid.token - 1)
     scores, lowest = scores_and_entropies(network, tokens, batch_size)
-    layer = exit_thresholds(lowest, n_layer, network.backbone.n_classes)
-    head, token = quantiles(network.head_scores.ravel(), n_head), token_thresholds(scores, n_token)
-    depth = depths(network.backbone.n_layers, n_depth)
-    return Thresholds(_rounded(head), _rounded(token), _rounded(layer), tuple(abstain), tuple(precision), depth)
+    layer = exit_thresholds(lowest, grid.layer, network.backbone.n_classes)
+    head, token = quantiles(network.head_scores.ravel(), grid.head), token_thresholds(scores, grid.token)
+    depth = depths(network.backbone.n_layers, grid.depth)
+    return Thresholds(rounded(head), rounded(token), rounded(layer), tuple(grid.abstain), tuple(precision), depth)
 
 
 def thresholds_at_shares(
@@ -125,7 +116,7 @@ def thresholds_at_shares(
         for values, shares in ((network.head_scores.ravel(), head), (scores, token))
     )
     layer = exit_thresholds(lowest, n_layer, network.backbone.n_classes)
-    return Thresholds(_rounded(tau_head), _rounded(tau_token), _rounded(layer))
+    return Thresholds(rounded(tau_head), rounded(tau_token), rounded(layer))
 
 
 def check_shares(head: Sequence[float], token: Sequence[float]) -> None:
@@ -166,11 +157,7 @@ def scores_and_entropies(network: Network, tokens: Tokens, batch_size: int = 32)
     layers = network.layers(network.kept_heads(0.0))
     scores, lowest = [], []
     for batch in tokens.batches(batch_size):
-        inputs, texts = (
-            tokens.padded(batch, network.backbone.device),
-            tokens.packed_texts(batch, network.backbone.device),
-        )
-        walk = Walk(network, layers, inputs, texts, exits=True, prunes=True)
+        walk = Walk(network, layers, tokens, batch, exits=True, prunes=True)
         entropies = []
         if network.words is not None:
             entropies.append(entropy(network.read_words(tokens, batch)).numpy())
@@ -187,6 +174,6 @@ def scores_and_entropies(network: Network, tokens: Tokens, batch_size: int = 32)
     return np.concatenate(scores), np.concatenate(lowest)
 
 
-def _rounded(values: Sequence[float]) -> tuple[float, ...]:
+def rounded(values: Sequence[float]) -> tuple[float, ...]:
     """Five digits, so that people can read them; without repetitions."""
     return tuple(sorted({float(f"{value:.5g}") for value in values}))
