@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ from riskfront._calibration import decision
 from riskfront._calibration.certificates import known_examples
 from riskfront._cascades.replay import contents as contents_of_runs
 from riskfront._data import contents, derived_losses
+from riskfront._data.identity.fingerprints import numbers_of
 from riskfront._data.table import LossTable
 from riskfront._problems.problem import Problem
+from riskfront._problems.terms import Term
 from riskfront.methods._evidence.limit_tests import Evidence
 from tests.mutants.mutant import Mutant, everywhere, method
 
@@ -52,9 +55,14 @@ def copies_count() -> None:
 
 
 def compared_as_stored() -> None:
-    """Contents are compared as they were stored: in double precision, groups with their types."""
-    real = contents.loss_fingerprints
-    everywhere(real, lambda table, rows, losses, groups=(), **more: real(table, rows, losses, groups, "<f8", **more))
+    """Contents are compared as they were stored, in double precision."""
+
+    def as_stored(table: LossTable, rows: Any, losses: Any, groups: Any = (), rounding: Any = None) -> Any:
+        columns = (column.astype("<f8") for name in losses for column in table.sequences(Term(name), rows)[0])
+        coded = (table.group(name) for name in groups)
+        return numbers_of(chain(columns, (np.array(of.levels, dtype=object)[of.codes] for of in coded)))
+
+    everywhere(contents.loss_fingerprints, as_stored)
     limited = contents.shared_examples
     everywhere(limited, lambda one, other, of=(): limited(one, other))
 

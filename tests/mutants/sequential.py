@@ -36,7 +36,7 @@ def order_after_looking() -> None:
         def advance(self: Any) -> None:
             chunks = len(self._outcomes.edges) - 1
             if chunks and not self.certified:
-                table = self._outcomes.table(range(self._outcomes.n_settings), slice(0, chunks))
+                table = self._outcomes.table(range(len(self._outcomes.told.known)), slice(0, chunks))
                 mean = table.losses("error").astype(float).mean(axis=1)
                 self.path.sort(key=lambda row: float(mean[row]))
                 self.tests, self.capital = [], 1.0
