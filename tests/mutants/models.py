@@ -50,7 +50,10 @@ def tables_known_by_losses_alone() -> None:
 
 def other_types_are_other_examples() -> None:
     """What a number was stored as is part of an example."""
-    everywhere(fingerprints._in_single_precision, lambda column: column)
+    everywhere(
+        fingerprints._in_single_precision,
+        lambda column: np.array([f"{column.dtype} {value}" for value in column.tolist()], dtype=object),
+    )
 
 
 def other_orders_are_other_examples() -> None:

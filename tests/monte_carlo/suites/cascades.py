@@ -147,14 +147,14 @@ def _policy() -> rf.Policy:
 
 
 def copied_under_other_names(trial: int) -> bool:
-    """Every prompt comes four times, under other names, with the same answers. The small model breaks the limit by a hair."""
+    """Every prompt comes eight times, under other names, with the same answers. The small model breaks the limit by a hair."""
     rng = np.random.default_rng([66, trial])
     score = np.stack([rng.random(COPIED) < RIGHT["large"] - LIMIT - HAIR, rng.random(COPIED) < RIGHT["large"]])
-    score = np.tile(score.astype(float), 4)
-    names = [f"{which} {k}" for which in range(4) for k in range(COPIED)]
-    examples = pd.DataFrame({"example": names, "prompt": [f"Is {trial} more than {k}?" for k in range(COPIED)] * 4})
+    score = np.tile(score.astype(float), 8)
+    names = [f"{which} {k}" for which in range(8) for k in range(COPIED)]
+    examples = pd.DataFrame({"example": names, "prompt": [f"Is {trial} more than {k}?" for k in range(COPIED)] * 8})
     examples["length"] = examples["prompt"].str.len()
-    cost = np.tile(np.array([[1.0], [10.0]]), (1, 4 * COPIED))
+    cost = np.tile(np.array([[1.0], [10.0]]), (1, 8 * COPIED))
     runs = Runs(pd.DataFrame({"model": list(RIGHT)}), examples, {"score": score, "cost": cost})
     problem = rf.Problem([f"score drop <= {LIMIT}"], minimize="cost", reference="large")
     try:
@@ -312,7 +312,7 @@ SUITES = [
     Suite("cascade: means over several answers", one_by_one(means_of_several_answers), 40),
     Suite("cascade: judged answers that were copied", one_by_one(judged_copies), 400),
     Suite("cascade: other questions in a table", one_by_one(other_questions_in_a_table), 20),
-    Suite("router: a log copied under other names", one_by_one(copied_under_other_names), 40),
+    Suite("router: a log copied under other names", one_by_one(copied_under_other_names), 100),
     Suite("router: several answers to one prompt", one_by_one(answers_with_names_of_their_own), 200),
     Suite("cascade: other questions under one id", one_by_one(other_questions), 20),
     Suite("cascade: few labels and a judge", one_by_one(judged), 160),

@@ -244,13 +244,13 @@ class Percent(Column):
         return super().predict_proba(np.asarray(X, dtype=np.float64) / 100)
 
 
-def models_until_one_passes_on_other_types(trial: int, n: int = 120) -> bool:
-    """The same, where rows and labels are whole numbers, decimals or objects, an array or a data frame."""
+def models_until_one_passes_on_other_types(trial: int, n: int = 152) -> bool:
+    """The same, where rows and labels are whole numbers or decimals of several sizes or objects, an array or a data frame."""
     rng = np.random.default_rng([54, trial])
     y, right = rng.integers(0, 2, n), rng.random((n, 6)) >= ALPHA + HAIR
     X = rng.integers(0, 50, (n, 6)) + 50 * (right == (y == 1)[:, None])
-    whole = [(X, y), (X.astype(object), y), (pd.DataFrame(X), y.astype(float))]
-    forms = [*whole, (X.astype(np.float32), y), (X.astype(float).astype(object), y), (X.astype(float), y.astype(float))]
+    whole = [(X.astype(object), y), (pd.DataFrame(X.astype(np.int32)), y.astype(float)), (X.astype(np.int16), y)]
+    forms = [*whole, (X.astype(np.uint8), y), (X.astype(np.float32), y), (X.astype(float), y.astype(float))]
     for column, (rows, labels) in enumerate(forms):
         model = rf.RiskControlledClassifier(
             Percent(column), limits=f"error <= {ALPHA}", thresholds=[0.5], abstain_thresholds=[0], delta=DELTA
